@@ -1,0 +1,37 @@
+# Every target makes what it needs: a virtual environment in .venv with the project installed.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo check test stress format benchmark clean
+
+demo: .venv/installed
+	@$(BIN)/python -m agent_md.demo
+
+check: .venv/installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest
+
+test: .venv/installed
+	$(BIN)/pytest
+
+stress: .venv/installed
+	$(BIN)/pytest -m stress
+
+format: .venv/installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+benchmark: .venv/installed
+	$(BIN)/python -m benchmarks.step_cost
+
+.venv/installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "agentmd needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv
