@@ -1,0 +1,1 @@
+"""From an agent file to an AgentSpec: frontmatter, fields, rules, registry. Imports no framework."""

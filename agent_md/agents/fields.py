@@ -1,0 +1,178 @@
+"""Agent file → AgentSpec: every field checked, every default resolved in."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import cast
+
+from agent_md.agents import formats
+from agent_md.agents.defaults import HISTORY, ON_PENDING, SETTINGS, Defaults, read_settings, rule
+from agent_md.agents.frontmatter import Document, read_document
+from agent_md.agents.groups import read_model, read_notify, read_paths, read_secrets, read_trigger
+from agent_md.agents.names import agent_name, default_icon
+from agent_md.agents.rules import EVERYTHING
+from agent_md.agents.source import Mark
+from agent_md.agents.spec import AgentSpec, OnPending
+from agent_md.agents.values import Section, json_safe, note_cut_texts
+from agent_md.errors import AgentFileInvalid
+
+__all__ = ["FIELDS", "RESERVED", "Parsed", "parse_agent", "read_agent"]
+
+FIELDS = (
+    "name",
+    "description",
+    "icon",
+    "enabled",
+    "model",
+    "settings",
+    "trigger",
+    "history",
+    "confirm",
+    "auto_approve",
+    "deny",
+    "allow_hosts",
+    "on_pending",
+    "confirm_timeout",
+    "paths",
+    "tools",
+    "custom_tools",
+    "mcp",
+    "skills",
+    "agents",
+    "secrets",
+    "notify",
+    "metadata",
+)
+RESERVED = ("inputs", "output", "imports", "hooks")
+_ELSEWHERE = {key: f"settings.{key}" for key in SETTINGS} | {
+    "provider": "model.provider",
+    "base_url": "model.base_url",
+    "cron": "trigger.cron",
+    "every": "trigger.every",
+    "timezone": "trigger.timezone",
+    "confirm_tools": "confirm (defaults.confirm_tools is in config.yaml)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What an agent file gives: a spec, or else what is wrong with it, and its name if that can be read."""
+
+    spec: AgentSpec | None
+    name: str | None
+    error: str = ""
+    """One line a mistake, `file:line:column: text`."""
+
+
+def parse_agent(data: bytes, source_path: str, defaults: Defaults) -> AgentSpec:
+    """The spec of an agent file's bytes. Raises AgentFileInvalid with every mistake.
+
+    `source_path` is relative to the workspace, with `/`; it names the file in messages, and its stem is the name of
+    the agent if the file gives none.
+    """
+    parsed = read_agent(data, source_path, defaults)
+    if parsed.spec is None:
+        raise AgentFileInvalid(parsed.error)
+    return parsed.spec
+
+
+def read_agent(data: bytes, source_path: str, defaults: Defaults) -> Parsed:
+    """As `parse_agent`, for those who go on with an invalid file. Never raises."""
+    try:
+        document = read_document(data, source_path)
+    except AgentFileInvalid as error:
+        return Parsed(None, None, str(error))
+    if document.settings is None:
+        return Parsed(None, _written_name(document.source.text), document.source.message)
+    section = Section(document.source, document.settings)
+    name = _name(section, source_path)
+    spec = _spec(section, document, name or "", source_path, defaults)
+    mistakes = document.source.message
+    return Parsed(None, name, mistakes) if mistakes else Parsed(spec, name)
+
+
+def _spec(section: Section, document: Document, name: str, source_path: str, defaults: Defaults) -> AgentSpec:
+    _check_keys(section)
+    settings = section.section("settings")
+    settings.check_keys(SETTINGS)
+    tools = section.alias("tools", "custom_tools")
+    on_pending = section.word("on_pending", ON_PENDING, defaults.on_pending)
+    history = section.word("history", HISTORY, None)
+    return AgentSpec(
+        name=name,
+        body=document.body,
+        model=read_model(section.section("model"), defaults),
+        description=section.prose("description", ""),
+        icon=section.text("icon", formats.icon, default_icon(name)),
+        enabled=section.flag("enabled", True),
+        settings=read_settings(settings, defaults.settings),
+        trigger=read_trigger(section.section("trigger")),
+        history=HISTORY[history] if history else defaults.history,
+        confirm_tools=defaults.confirm_tools,
+        confirm=section.texts("confirm", rule, ()),
+        auto_approve=_auto_approve(section),
+        deny=section.texts("deny", rule, ()),
+        allow_hosts=_allow_hosts(section),
+        on_pending=cast(OnPending, on_pending),
+        confirm_timeout=section.text("confirm_timeout", formats.duration_or_none, defaults.confirm_timeout),
+        paths=read_paths(section.section("paths")),
+        tools=section.texts(tools, formats.simple_name, ()),
+        mcp=section.texts("mcp", formats.simple_name, ()),
+        skills=section.texts("skills", formats.simple_name, ()),
+        agents=section.texts("agents", agent_name, ()),
+        secrets=read_secrets(section, "secrets"),
+        notify=read_notify(section, "notify"),
+        metadata=_metadata(section),
+        source_path=source_path,
+    )
+
+
+def _check_keys(section: Section) -> None:
+    for key in RESERVED:
+        if entry := section.mapping.entries.get(key):
+            section.source.note(entry.mark, f"{key}: not supported yet; remove it")
+    section.check_keys((*FIELDS, *RESERVED), _ELSEWHERE)
+
+
+def _name(section: Section, source_path: str) -> str | None:
+    if section.node("name") is not None:
+        return section.text("name", agent_name, None)
+    stem = PurePosixPath(source_path).stem
+    try:
+        return agent_name(stem)
+    except ValueError as error:
+        first = Mark(section.source.first_line, 1)
+        section.source.note(first, f"name: the file's own name cannot be the agent's: {error}; add a name")
+    return None
+
+
+def _written_name(text: str) -> str | None:
+    """The name in settings that YAML cannot read, so that asking for the agent says why it cannot be had."""
+    found = re.search(r"^name:[ \t]+([^\n#]+)", text, re.MULTILINE)
+    return found[1].strip().strip("\"'") if found else None
+
+
+def _auto_approve(section: Section) -> tuple[str, ...]:
+    rules = section.texts("auto_approve", _liftable, ())
+    return (EVERYTHING,) if EVERYTHING in rules else rules
+
+
+def _liftable(text: str) -> str:
+    return EVERYTHING if text in (EVERYTHING, "all") else rule(text)
+
+
+def _allow_hosts(section: Section) -> tuple[str, ...]:
+    hosts = section.texts("allow_hosts", formats.host, ())
+    if section.items("allow_hosts") == ():
+        section.note(
+            "allow_hosts", "an empty list allows nothing; remove it for any public host, or write deny: http_request"
+        )
+    return hosts
+
+
+def _metadata(section: Section) -> dict[str, object]:
+    metadata = section.section("metadata")
+    note_cut_texts(section.source, metadata.mapping, "metadata")
+    return {entry.key: json_safe(entry.value) for entry in metadata.mapping.entries.values()}

@@ -1,0 +1,73 @@
+"""Reading files that people wrote: never blocking, never without a bound, and with plain words for what is wrong."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import stat
+from pathlib import Path
+
+from agent_md.errors import UsageError
+
+__all__ = ["Unreadable", "decode", "read_file"]
+
+_UTF16_OR_32 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
+
+
+class Unreadable(UsageError):
+    """Why a file cannot be used, as the end of a sentence that starts with its name."""
+
+
+def read_file(path: Path, limit: int) -> bytes:
+    """The content of a regular file of at most `limit` bytes. Raises Unreadable; never waits for a pipe or device."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        reason = "is a link to nothing; remove it or mend it" if path.is_symlink() else "does not exist"
+        raise Unreadable(reason) from None
+    except OSError as error:
+        raise Unreadable(f"cannot be read: {error.strerror}") from None
+    try:
+        data = _read(descriptor, limit + 1)
+    except OSError as error:
+        raise Unreadable(f"cannot be read: {error.strerror}") from None
+    finally:
+        os.close(descriptor)
+    if len(data) > limit:
+        raise Unreadable(f"is larger than {limit // 1024} KiB; make it smaller")
+    return data
+
+
+def decode(data: bytes) -> str:
+    """UTF-8 text without its byte order mark, line ends as they are. Raises Unreadable naming the line at fault."""
+    if data.startswith(_UTF16_OR_32):
+        raise Unreadable("is encoded as UTF-16 or UTF-32; save it as UTF-8")
+    if (index := data.find(b"\0")) >= 0:
+        raise Unreadable(f"has a NUL byte in line {_line(data, index)}; save it as UTF-8 text")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        start = error.start + (len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0)
+        raise Unreadable(
+            f"is not UTF-8: byte 0x{data[start]:02x} in line {_line(data, start)}; save it as UTF-8"
+        ) from None
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        raise Unreadable(f"is {_kind(mode)}, not a file")
+    with open(descriptor, "rb", closefd=False) as file:
+        return file.read(size)
+
+
+def _line(data: bytes, index: int) -> int:
+    return data.count(b"\n", 0, index) + 1
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "a folder"
+    if stat.S_ISFIFO(mode):
+        return "a named pipe"
+    return "a device or socket"

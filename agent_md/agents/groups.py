@@ -1,0 +1,167 @@
+"""The fields of an agent file that have fields of their own: model, trigger, paths, secrets, notify."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeVar, cast
+
+from agent_md.agents import formats
+from agent_md.agents.cron import parse_cron
+from agent_md.agents.defaults import PROVIDERS, Defaults, non_empty
+from agent_md.agents.spec import ModelRef, NotifyTarget, PathMount, Secret, Trigger
+from agent_md.agents.values import Section, read_text
+from agent_md.agents.yamltree import Mapping, Node
+
+__all__ = ["read_model", "read_notify", "read_paths", "read_secrets", "read_trigger"]
+
+T = TypeVar("T")
+
+_TRIGGER_KEYS = {
+    "manual": ("type",),
+    "schedule": ("type", "every", "cron", "timezone", "catch_up"),
+    "watch": ("type", "paths", "debounce", "ignore"),
+}
+_EVENTS = ("turn.completed", "turn.failed", "interrupt.requested")
+
+
+def read_model(section: Section, defaults: Defaults) -> ModelRef:
+    """The model, with what is missing from the defaults. The default model's name only goes with its provider."""
+    section.check_keys(("provider", "name", "base_url", "url"))
+    provider = section.word("provider", PROVIDERS, defaults.provider)
+    default = defaults.model if provider == defaults.provider else None
+    name = section.text("name", non_empty, default)
+    if name is None:
+        section.note("name", f"there is no default model of {provider}; add one such as name: MODEL")
+    base_url = section.text(section.alias("base_url", "url"), formats.model_url, None)
+    return ModelRef(provider, name or "", base_url)
+
+
+def read_trigger(section: Section) -> Trigger:
+    """What starts the agent; `manual` if nothing is said."""
+    kind = section.word("type", tuple(_TRIGGER_KEYS), None)
+    keys = {key: f"type: {name}" for name, known in _TRIGGER_KEYS.items() for key in known if key != "type"}
+    if kind is None:
+        if section.mapping.entries and section.node("type") is None:
+            section.note("type", f"missing; add one of {', '.join(_TRIGGER_KEYS)}")
+        return Trigger()
+    for key, owner in keys.items():
+        if key in section.mapping.entries and key not in _TRIGGER_KEYS[kind]:
+            section.note(key, f"belongs to a trigger with {owner}, not to {kind}")
+    section.check_keys(("type", *keys))
+    if kind == "schedule":
+        return _schedule(section)
+    return _watch(section) if kind == "watch" else Trigger()
+
+
+def read_paths(section: Section) -> tuple[PathMount, ...]:
+    """The folders and files of `paths`, in the order of the file."""
+    mounts = []
+    for entry in section.mapping.entries.values():
+        label = section.name(entry.key)
+        try:
+            formats.folder_alias(entry.key)
+        except ValueError as error:
+            section.source.note(entry.mark, f"{label}: {error}")
+        if not isinstance(entry.value, Mapping):
+            plain = read_text(section.source, entry.value, label, formats.path)
+            mounts += [PathMount(entry.key, path) for path in plain or ()]
+            continue
+        inner = Section(section.source, entry.value, label)
+        inner.check_keys(("path", "description", "mode"))
+        path = _required(inner, "path", formats.path)
+        mode = cast(Literal["ro", "rw"], inner.word("mode", ("ro", "rw"), "rw"))
+        mounts.append(PathMount(entry.key, path or "", inner.prose("description", ""), mode))
+    return tuple(mounts)
+
+
+def read_secrets(section: Section, key: str) -> tuple[Secret, ...]:
+    """The placeholders of `secrets`; the same name twice is a mistake."""
+    secrets: dict[str, Secret] = {}
+    for node in section.items(key) or ():
+        secret = _secret(section, key, node)
+        if secret and secret.name in secrets:
+            section.source.note(node.mark, f"{section.name(key)}: {secret.name} is given twice; keep one")
+        elif secret:
+            secrets[secret.name] = secret
+    return tuple(secrets.values())
+
+
+def read_notify(section: Section, key: str) -> tuple[NotifyTarget, ...]:
+    """The webhooks of `notify`."""
+    targets = []
+    for node in section.items(key) or ():
+        if not isinstance(node, Mapping):
+            plain = read_text(section.source, node, section.name(key), formats.web_url)
+            targets += [NotifyTarget(url) for url in plain or ()]
+            continue
+        inner = Section(section.source, node, section.name(key))
+        inner.check_keys(("url", "token", "secret", "events"))
+        url = _required(inner, "url", formats.web_url)
+        token = inner.secret("token", formats.placeholder)
+        secret = inner.secret("secret", formats.placeholder)
+        targets.append(NotifyTarget(url or "", token, secret, inner.texts("events", _event, ())))
+    return tuple(targets)
+
+
+def _schedule(section: Section) -> Trigger:
+    every = section.text("every", _interval, None)
+    cron = section.text("cron", _cron, None)
+    given = [key for key in ("every", "cron") if section.node(key) is not None]
+    if len(given) != 1:
+        what = "give one of every and cron, not both" if given else "missing; give it, or cron"
+        section.note("every", what)
+    return Trigger(
+        "schedule",
+        every=every,
+        cron=cron,
+        timezone=section.text("timezone", formats.timezone, None),
+        catch_up=cast(Literal["skip", "once", "all"], section.word("catch_up", ("skip", "once", "all"), "once")),
+    )
+
+
+def _watch(section: Section) -> Trigger:
+    paths = section.texts("paths", formats.path, ())
+    if not section.items("paths"):
+        section.note("paths", "missing; give at least one glob such as inbox/*.txt")
+    return Trigger(
+        "watch",
+        paths=paths,
+        debounce=section.text("debounce", formats.duration, 1.0),
+        ignore=section.texts("ignore", formats.path, ()),
+    )
+
+
+def _secret(section: Section, key: str, node: Node) -> Secret | None:
+    if not isinstance(node, Mapping):
+        plain = read_text(section.source, node, section.name(key), formats.variable)
+        return Secret(plain[0]) if plain else None
+    inner = Section(section.source, node, section.name(key))
+    inner.check_keys(("name", "hosts"))
+    name = _required(inner, "name", formats.variable)
+    hosts = inner.texts("hosts", formats.host, ())
+    return Secret(name, hosts) if name else None
+
+
+def _required(section: Section, key: str, parse: Callable[[str], T]) -> T | None:
+    if section.node(key) is None:
+        section.note(key, "missing; add it")
+        return None
+    return section.text(key, parse, None)
+
+
+def _interval(value: str) -> float:
+    seconds = formats.duration(value)
+    if not seconds:
+        raise ValueError("an interval cannot be 0")
+    return seconds
+
+
+def _cron(value: str) -> str:
+    parse_cron(value)
+    return value
+
+
+def _event(value: str) -> str:
+    if value not in _EVENTS:
+        raise ValueError(f'there is no event "{value}"; the events are {", ".join(_EVENTS)}')
+    return value

@@ -1,0 +1,184 @@
+"""All agents of a workspace, and the files that should be agents but are not."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from agent_md.agents.defaults import Defaults
+from agent_md.agents.fields import read_agent
+from agent_md.agents.files import Unreadable, read_file
+from agent_md.agents.names import name_key, nearest_names
+from agent_md.agents.spec import AgentSpec
+from agent_md.errors import AgentFileInvalid, UnknownAgent
+
+__all__ = ["AgentEntry", "InvalidFile", "Registry", "agent_files", "scan"]
+
+FILE_LIMIT = 8 * 1024 * 1024
+_NAMES_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEntry:
+    """One usable agent. `source_digest` is the SHA-256 of its file's bytes."""
+
+    spec: AgentSpec
+    path: Path
+    source_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidFile:
+    """A file that is no agent, relative to the workspace, and why: one line a mistake, each with the file's name."""
+
+    file: str
+    error: str
+    name: str | None = None
+    """The agent's name, if the file has one that can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """The agents at the time of the scan, by name, and the invalid files, by path."""
+
+    agents: tuple[AgentEntry, ...]
+    invalid: tuple[InvalidFile, ...]
+
+    def get(self, name: str) -> AgentEntry:
+        """The agent of this name, disabled ones included; case and Unicode form do not count.
+
+        Raises AgentFileInvalid with the file's mistakes if an invalid file has this name, or this name without `.md`;
+        UnknownAgent with the nearest names otherwise.
+        """
+        key = name_key(name)
+        for entry in self.agents:
+            if name_key(entry.spec.name) == key:
+                return entry
+        errors = [file.error for file in self.invalid if key in _keys(file)]
+        if errors:
+            raise AgentFileInvalid("\n".join(errors))
+        raise UnknownAgent(f'there is no agent "{name}"; {self._hint(name)}')
+
+    def current_digest(self, name: str) -> str | None:
+        """The digest of the agent's spec as its file and the config give it now; None if it is gone or invalid.
+
+        An execution whose stored digest is another one has drifted.
+        """
+        key = name_key(name)
+        return next((entry.spec.digest for entry in self.agents if name_key(entry.spec.name) == key), None)
+
+    def _hint(self, name: str) -> str:
+        names = [entry.spec.name for entry in self.agents]
+        for entry in self.agents:
+            if name_key(entry.path.stem) == name_key(name):
+                return f'{entry.spec.source_path} is the agent "{entry.spec.name}"'
+        if near := nearest_names(name, names):
+            return f"did you mean {' or '.join(near)}?"
+        if not names:
+            return "the workspace has no agents yet"
+        more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+        return f"the agents are {', '.join(names[:_NAMES_SHOWN])}{more}"
+
+
+def scan(agents_dir: Path, workspace: Path, defaults: Defaults) -> Registry:
+    """Reads every agent file below `agents_dir`; a folder that does not exist has none.
+
+    Never raises for what it finds there: what cannot be used is listed as invalid. Two files whose names compare equal
+    are both invalid.
+    """
+    unlistable: list[tuple[Path, str]] = []
+    agents: list[AgentEntry] = []
+    invalid: list[InvalidFile] = []
+    for path in agent_files(agents_dir, unlistable):
+        entry = _load(path, _shown(path, workspace), defaults)
+        if isinstance(entry, AgentEntry):
+            agents.append(entry)
+        else:
+            invalid.append(entry)
+    for path, error in unlistable:
+        file = _shown(path, workspace)
+        invalid.append(InvalidFile(file, f"{file}: the folder cannot be read: {error}"))
+    unique, doubles = _without_doubles(agents)
+    return Registry(
+        tuple(sorted(unique, key=lambda entry: name_key(entry.spec.name))),
+        tuple(sorted((*invalid, *doubles), key=lambda file: file.file)),
+    )
+
+
+def agent_files(folder: Path, unlistable: list[tuple[Path, str]] | None = None) -> Iterator[Path]:
+    """The paths below `folder` that should be agent files, whatever they are; in the order of their names.
+
+    Hidden names, `*.memory.md` and everything in a folder `_config` are not; links to folders are not followed.
+    Folders that cannot be listed are added to `unlistable` with the reason.
+    """
+    folders = [folder]
+    while folders:
+        current = folders.pop()
+        try:
+            with os.scandir(current) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            if unlistable is not None:
+                unlistable.append((current, error.strerror or str(error)))
+            continue
+        for entry in found:
+            if entry.name.startswith("."):
+                continue
+            if entry.name.endswith(".md"):
+                if not entry.name.endswith(".memory.md"):
+                    yield Path(entry.path)
+            elif entry.name != "_config" and entry.is_dir(follow_symlinks=False):
+                folders.append(Path(entry.path))
+
+
+def _load(path: Path, file: str, defaults: Defaults) -> AgentEntry | InvalidFile:
+    if not _is_text(str(path)):
+        return InvalidFile(file, f"{file}: the file's own name is not UTF-8; rename it")
+    try:
+        data = read_file(path, FILE_LIMIT)
+    except Unreadable as error:
+        return InvalidFile(file, f"{file}: {error}")
+    parsed = read_agent(data, file, defaults)
+    if parsed.spec is None:
+        return InvalidFile(file, parsed.error, parsed.name)
+    return AgentEntry(parsed.spec, path, hashlib.sha256(data).hexdigest())
+
+
+def _without_doubles(agents: Sequence[AgentEntry]) -> tuple[list[AgentEntry], list[InvalidFile]]:
+    by_name: defaultdict[str, list[AgentEntry]] = defaultdict(list)
+    for entry in agents:
+        by_name[name_key(entry.spec.name)].append(entry)
+    unique = [entries[0] for entries in by_name.values() if len(entries) == 1]
+    doubles = [entries for entries in by_name.values() if len(entries) > 1]
+    return unique, [_double(entry, entries) for entries in doubles for entry in entries]
+
+
+def _double(entry: AgentEntry, entries: Sequence[AgentEntry]) -> InvalidFile:
+    file = entry.spec.source_path
+    others = ", ".join(other.spec.source_path for other in entries if other is not entry)
+    return InvalidFile(
+        file, f'{file}: the name "{entry.spec.name}" is also that of {others}; rename one', entry.spec.name
+    )
+
+
+def _keys(file: InvalidFile) -> set[str]:
+    return {name_key(name) for name in (PurePosixPath(file.file).stem, file.name) if name}
+
+
+def _shown(path: Path, workspace: Path) -> str:
+    shown = path.relative_to(workspace) if path.is_relative_to(workspace) else path
+    return shown.as_posix().encode("utf-8", "backslashreplace").decode()
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

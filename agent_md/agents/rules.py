@@ -1,0 +1,219 @@
+"""Rules such as `file_delete` or `http_request(POST *)`, and what they decide about a call.
+
+The order is `deny`, then what is guarded (`confirm_tools`, `confirm`, tools that declare `requires_approval`) unless
+`auto_approve` lifts it, else the call runs. A pattern is a glob: `*` stands for any text, `/` and line ends included,
+`?` for one character, everything else for itself; case counts.
+
+A call with several subjects (a move has two) is approved by `auto_approve` only if all of them match, but guarded or
+denied as soon as one does: so neither end of a move gets around a rule. A pattern that cannot be applied to a call, for
+example one without `name=` for a tool that has no subjects, never approves: as a guard or a denial it asks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from agent_md.agents.names import nearest
+from agent_md.agents.spec import AgentSpec
+from agent_md.errors import UsageError
+from agent_md.executions.model import Decision
+
+__all__ = ["Match", "Rule", "RuleInvalid", "Verdict", "decide", "match", "parse_rule", "unknown_tools"]
+
+EVERYTHING = "*"
+"""The one rule of `auto_approve` that is not a tool name."""
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_ARGUMENT = re.compile(r"(?:^|,\s*)([A-Za-z_]\w*)=")
+
+
+class RuleInvalid(UsageError):
+    """The text is not a rule."""
+
+
+class Match(StrEnum):
+    """Whether a rule fits a call. `UNCLEAR` = its pattern cannot be applied to this call."""
+
+    YES = "yes"
+    NO = "no"
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. `arguments` are the pattern read as `name=glob, …`; empty if it cannot be read so."""
+
+    text: str
+    tool: str
+    pattern: str | None = None
+    arguments: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A decision and what made it: the name of a list and the rule in it as written.
+
+    `source` is `deny`, `confirm_tools`, `confirm`, `requires_approval` (which has no rule), `auto_approve`, or None
+    when no rule fits and the call just runs.
+    """
+
+    decision: Decision
+    source: str | None = None
+    rule: str | None = None
+
+
+def parse_rule(text: str) -> Rule:
+    """The rule that the text is. Raises RuleInvalid saying what is wrong; whether the tool exists is not checked."""
+    name, opened, rest = text.strip().partition("(")
+    if "," in name:
+        raise RuleInvalid(f'"{text}" is not one rule; put each rule on a line of its own that starts with -')
+    if name == EVERYTHING:
+        raise RuleInvalid(f'"{text}" is not a tool; only auto_approve takes "*", on its own')
+    if not _NAME.fullmatch(name):
+        raise RuleInvalid(f'"{text}" is not a rule; write the name of a tool, or name(pattern)')
+    if not opened:
+        return Rule(text, name)
+    if not rest.endswith(")"):
+        raise RuleInvalid(f'"{text}" has no closing bracket at its end; write {name}(pattern)')
+    pattern = rest[:-1].strip()
+    if not pattern:
+        raise RuleInvalid(f'"{text}" has an empty pattern; write {name} for all its calls, or {name}(pattern)')
+    return Rule(text, name, pattern, _arguments(pattern))
+
+
+def match(rule: Rule, tool: str, args: dict[str, Any], subjects: Sequence[str] | None, *, every: bool = True) -> Match:
+    """Whether the rule fits a call of `tool`.
+
+    `subjects` are those of the call, None = its arguments. With `every` all subjects must match, else one is enough.
+    An argument that the call does not have is no match.
+    """
+    if rule.tool != tool:
+        return Match.NO
+    if rule.pattern is None:
+        return Match.YES
+    if subjects is None:
+        return _match_arguments(rule.arguments, args)
+    if not subjects or (rule.arguments and rule.arguments[0][0] in args):
+        return Match.UNCLEAR
+    matches = [_glob(rule.pattern, subject) for subject in subjects]
+    return _yes(all(matches) if every else any(matches))
+
+
+def decide(
+    spec: AgentSpec, tool: str, args: dict[str, Any], subjects: Sequence[str] | None, requires_approval: bool
+) -> Verdict:
+    """What to do with a proposed call of an agent, and by which rule.
+
+    `requires_approval` is what the tool declares of itself; `subjects` as in `match`.
+    """
+    denial, rule = _first(spec.deny, tool, args, subjects)
+    if denial is Match.YES:
+        return Verdict(Decision.REFUSE, "deny", rule)
+    if denial is Match.UNCLEAR:
+        return Verdict(Decision.ASK, "deny", rule)
+    guard = _guard(spec, tool, args, subjects, requires_approval)
+    if guard is None:
+        return Verdict(Decision.RUN)
+    lifted = _lifted(spec.auto_approve, tool, args, subjects)
+    return guard if lifted is None else Verdict(Decision.RUN, "auto_approve", lifted)
+
+
+def unknown_tools(
+    spec: AgentSpec, known: Collection[str], elsewhere: Collection[str] = ()
+) -> list[tuple[str, str | None]]:
+    """The rules of an agent whose tool is not in `known`, each with the nearest known name.
+
+    `elsewhere` are tools that only other agents have: `confirm_tools`, which all agents share, may name them.
+    """
+    wrong = [rule for rule in (*spec.confirm, *spec.auto_approve, *spec.deny) if _unknown(rule, known)]
+    wrong += [rule for rule in spec.confirm_tools if _unknown(rule, {*known, *elsewhere})]
+    return [(rule, nearest(parse_rule(rule).tool, known)) for rule in dict.fromkeys(wrong)]
+
+
+def _unknown(rule: str, known: Collection[str]) -> bool:
+    return rule != EVERYTHING and parse_rule(rule).tool not in known
+
+
+def _guard(
+    spec: AgentSpec, tool: str, args: dict[str, Any], subjects: Sequence[str] | None, requires_approval: bool
+) -> Verdict | None:
+    for source, rules in (("confirm", spec.confirm), ("confirm_tools", spec.confirm_tools)):
+        found, rule = _first(rules, tool, args, subjects)
+        if found is not Match.NO:
+            return Verdict(Decision.ASK, source, rule)
+    return Verdict(Decision.ASK, "requires_approval") if requires_approval else None
+
+
+def _first(
+    rules: Iterable[str], tool: str, args: dict[str, Any], subjects: Sequence[str] | None
+) -> tuple[Match, str | None]:
+    """The first rule that fits, else the first whose fit is unclear."""
+    unclear = None
+    for text in rules:
+        found = match(parse_rule(text), tool, args, subjects, every=False)
+        if found is Match.YES:
+            return found, text
+        if found is Match.UNCLEAR:
+            unclear = unclear or text
+    return (Match.UNCLEAR, unclear) if unclear else (Match.NO, None)
+
+
+def _lifted(rules: Iterable[str], tool: str, args: dict[str, Any], subjects: Sequence[str] | None) -> str | None:
+    for text in rules:
+        if text == EVERYTHING or match(parse_rule(text), tool, args, subjects) is Match.YES:
+            return text
+    return None
+
+
+def _arguments(pattern: str) -> tuple[tuple[str, str], ...]:
+    found = list(_ARGUMENT.finditer(pattern))
+    if not found or found[0].start() != 0:
+        return ()
+    ends = [following.start() for following in found[1:]] + [len(pattern)]
+    return tuple((item[1], pattern[item.end() : end].strip()) for item, end in zip(found, ends, strict=True))
+
+
+def _match_arguments(wanted: Sequence[tuple[str, str]], args: dict[str, Any]) -> Match:
+    if not wanted:
+        return Match.UNCLEAR
+    return _yes(all(name in args and _glob(glob, _text(args[name])) for name, glob in wanted))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def _yes(value: bool) -> Match:
+    return Match.YES if value else Match.NO
+
+
+def _glob(pattern: str, text: str) -> bool:
+    """Whether the whole text fits. Takes time in proportion to the text for each `*`, never more."""
+    text = unicodedata.normalize("NFC", text)
+    first, *rest = unicodedata.normalize("NFC", pattern).split("*")
+    if not rest:
+        return _piece(first).fullmatch(text) is not None
+    if not _piece(first).match(text):
+        return False
+    position = len(first)
+    *middle, last = rest
+    for piece in middle:
+        found = _piece(piece).search(text, position)
+        if found is None:
+            return False
+        position = found.end()
+    tail = len(text) - len(last)
+    return tail >= position and _piece(last).fullmatch(text, tail) is not None
+
+
+def _piece(glob: str) -> re.Pattern[str]:
+    """A glob without `*`: as long as what it matches."""
+    return re.compile("".join("." if char == "?" else re.escape(char) for char in glob), re.DOTALL)

@@ -1,0 +1,201 @@
+"""Every error of agentmd, in one tree with one root, and the one table that maps it to an exit code and an HTTP status.
+
+The message of an error says what happened to what, and what to do next; it is shown to people as it is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = [
+    "AgentDisabled",
+    "AgentFileInvalid",
+    "AgentmdError",
+    "AnswerConflict",
+    "AnswerRefused",
+    "ClaimLost",
+    "ConfigInvalid",
+    "ConversationWaiting",
+    "DrivenElsewhere",
+    "ExecutionEnded",
+    "InvalidArguments",
+    "LimitReached",
+    "MissingKey",
+    "ModelFailed",
+    "NeverAsked",
+    "Poisoned",
+    "SeveralOpen",
+    "StateDirUnusable",
+    "StoreError",
+    "StoreForeign",
+    "StoreFull",
+    "StoreNewer",
+    "StoreReadOnly",
+    "ToolError",
+    "UnknownAgent",
+    "UnknownExecution",
+    "UnknownRequest",
+    "UsageError",
+    "WorkTimeout",
+    "codes_of",
+]
+
+
+class AgentmdError(Exception):
+    """The root. `str(error)` is a sentence for a person."""
+
+
+class UsageError(AgentmdError):
+    """The caller asked for something that cannot be done; nothing was changed."""
+
+
+class ConfigInvalid(UsageError):
+    """config.yaml or the environment has a value that cannot be used."""
+
+
+class AgentFileInvalid(UsageError):
+    """An agent file cannot be used; the message has one line a mistake."""
+
+
+class UnknownAgent(UsageError):
+    """No agent has this name; the message lists the nearest ones."""
+
+
+class AgentDisabled(UsageError):
+    """The agent's file says `enabled: false`."""
+
+
+class MissingKey(UsageError):
+    """A hosted model has no key; the message names the variable to set."""
+
+
+class UnknownExecution(UsageError):
+    """No execution has this id."""
+
+
+class UnknownRequest(UsageError):
+    """No request has this id (or this prefix)."""
+
+
+class NeverAsked(UsageError):
+    """The execution has never asked a human anything."""
+
+
+class SeveralOpen(UsageError):
+    """Several requests are open and none was named. `open` lists their ids, oldest first."""
+
+    def __init__(self, message: str, open_ids: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.open = open_ids
+
+
+class ConversationWaiting(UsageError):
+    """`on_pending: skip` refused a new execution. `waiting` lists the ids of those that wait for a human."""
+
+    def __init__(self, message: str, waiting: tuple[int, ...]) -> None:
+        super().__init__(message)
+        self.waiting = waiting
+
+
+class AnswerRefused(UsageError):
+    """The answer does not fit its request; the request stays open and nothing ran."""
+
+
+class AnswerConflict(AgentmdError):
+    """The request was decided otherwise before. `outcome`, `answered_by`, `answered_at` say how, by whom and when."""
+
+    def __init__(self, message: str, outcome: str, answered_by: str, answered_at: float) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+        self.answered_by = answered_by
+        self.answered_at = answered_at
+
+
+class DrivenElsewhere(AgentmdError):
+    """A live process drives this execution."""
+
+
+class ExecutionEnded(AgentmdError):
+    """The execution has a final status; it is never resumed."""
+
+
+class StateDirUnusable(AgentmdError):
+    """The state folder cannot be made, written or trusted."""
+
+
+class StoreError(AgentmdError):
+    """The database cannot be read or written."""
+
+
+class StoreForeign(StoreError):
+    """The file is not a database of agentmd; it was left untouched."""
+
+
+class StoreNewer(StoreError):
+    """The database was written by a newer agentmd; it was left untouched."""
+
+
+class StoreFull(StoreError):
+    """The disk is full; what was not stored is not done."""
+
+
+class StoreReadOnly(StoreError):
+    """The database cannot be written."""
+
+
+class ClaimLost(AgentmdError):
+    """This process no longer drives the execution; whatever it was about to store was not stored."""
+
+
+class ModelFailed(AgentmdError):
+    """The model could not answer, also after retries; ends the execution as `error`."""
+
+
+class LimitReached(AgentmdError):
+    """A limit of the agent's settings was reached; ends the execution as `aborted`."""
+
+
+class Poisoned(AgentmdError):
+    """Several attempts in a row ended without any progress; ends the execution as `error`."""
+
+
+class WorkTimeout(AgentmdError):
+    """`settings.timeout` seconds of work were used up; ends the execution as `timeout`."""
+
+
+class ToolError(AgentmdError):
+    """A tool could not do what was asked; the model is told this text and goes on."""
+
+
+class InvalidArguments(ToolError):
+    """The arguments of a call do not fit the tool."""
+
+
+class Codes(NamedTuple):
+    """How an error leaves the process: the exit code of a command and the status of an HTTP answer."""
+
+    exit: int
+    http: int
+
+
+_CODES: dict[type[AgentmdError], Codes] = {
+    AgentmdError: Codes(1, 500),
+    UsageError: Codes(2, 422),
+    UnknownAgent: Codes(2, 404),
+    AgentDisabled: Codes(2, 409),
+    UnknownExecution: Codes(2, 404),
+    UnknownRequest: Codes(2, 404),
+    NeverAsked: Codes(2, 404),
+    SeveralOpen: Codes(2, 409),
+    ConversationWaiting: Codes(2, 409),
+    AnswerConflict: Codes(6, 409),
+    DrivenElsewhere: Codes(6, 409),
+    ExecutionEnded: Codes(6, 409),
+    LimitReached: Codes(4, 500),
+    WorkTimeout: Codes(5, 500),
+}
+
+
+def codes_of(error: AgentmdError) -> Codes:
+    """The exit code and HTTP status of an error: those of its nearest ancestor in the table."""
+    return next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES)

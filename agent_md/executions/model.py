@@ -1,0 +1,355 @@
+"""Executions, their calls, requests, answers and events as frozen data.
+
+All times are seconds since 1970 UTC as float; all durations are milliseconds where the name ends in `_ms`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NewType
+
+__all__ = [
+    "Answer",
+    "Call",
+    "CallEffect",
+    "CallOutcome",
+    "CallState",
+    "Claim",
+    "Decision",
+    "Event",
+    "EventType",
+    "Execution",
+    "ExecutionId",
+    "NewExecution",
+    "NewRequest",
+    "Outcome",
+    "Position",
+    "Preview",
+    "Proposal",
+    "Request",
+    "RequestId",
+    "RequestKind",
+    "RequestSource",
+    "Status",
+    "StepRecord",
+    "TriggerKind",
+    "Usage",
+    "WorkerId",
+]
+
+ExecutionId = NewType("ExecutionId", int)
+RequestId = NewType("RequestId", str)
+WorkerId = NewType("WorkerId", str)
+
+
+class Status(StrEnum):
+    """Where an execution stands. The last four are final and never change."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting"
+    SUCCESS = "success"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    ABORTED = "aborted"
+
+    @property
+    def final(self) -> bool:
+        return self in (Status.SUCCESS, Status.ERROR, Status.TIMEOUT, Status.ABORTED)
+
+
+class TriggerKind(StrEnum):
+    """What started an execution."""
+
+    MANUAL = "manual"
+    SCHEDULE = "schedule"
+    WATCH = "watch"
+    AGENT = "agent"
+    CHAT = "chat"
+    API = "api"
+
+
+class RequestKind(StrEnum):
+    """What a human is asked for."""
+
+    CONFIRM = "confirm"
+    INPUT = "input"
+    CHOICE = "choice"
+    QUESTIONS = "questions"
+    CUSTOM = "custom"
+
+
+class RequestSource(StrEnum):
+    """Who raised a request: the gate before a call, or the tool while it ran."""
+
+    GATE = "gate"
+    TOOL = "tool"
+
+
+class Outcome(StrEnum):
+    """How a request was decided."""
+
+    APPROVED = "approved"
+    DENIED = "denied"
+    ANSWERED = "answered"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+
+
+class Decision(StrEnum):
+    """What the gate decided about a call when it was proposed; never evaluated again."""
+
+    RUN = "run"
+    ASK = "ask"
+    REFUSE = "refuse"
+
+
+class CallState(StrEnum):
+    """The journal of a call. `started` of a dead driver becomes `unknown`; `paused` runs again when answered."""
+
+    PROPOSED = "proposed"
+    STARTED = "started"
+    PAUSED = "paused"
+    FINISHED = "finished"
+    UNKNOWN = "unknown"
+
+    @property
+    def closed(self) -> bool:
+        return self in (CallState.FINISHED, CallState.UNKNOWN)
+
+
+class CallOutcome(StrEnum):
+    """What became of a closed call."""
+
+    DONE = "done"
+    FAILED = "failed"
+    DENIED = "denied"
+    REFUSED = "refused"
+    NOT_RUN = "not_run"
+    UNKNOWN = "unknown"
+
+
+class EventType(StrEnum):
+    """The types of stored events, in the words of the event stream."""
+
+    SYSTEM = "system"
+    HUMAN = "human"
+    AI = "ai"
+    TOOL_CALL = "tool_call"
+    TOOL_RESULT = "tool_result"
+    INTERRUPT = "interrupt"
+    WAITING = "waiting"
+    RESUMED = "resumed"
+    FINAL_ANSWER = "final_answer"
+    COMPLETE = "complete"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A tool call's place in its execution: ordinal of the AI message, index of the call in it; both from 0."""
+
+    turn: int
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.turn}.{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens and cost. `cost_usd` None = unknown, which is not 0."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    @property
+    def total_tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to drive one execution. Every write of its driver carries `epoch`; an older epoch writes nothing."""
+
+    execution_id: ExecutionId
+    worker: WorkerId
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a human sees of a call's effect: the resolved path, the diff of a write or edit, size and type."""
+
+    resolved: str | None = None
+    diff: str | None = None
+    size: int | None = None
+    type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallEffect:
+    """Digests of a target before a call and after it, JSON-safe, so that an unknown outcome can be settled."""
+
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewRequest:
+    """A request to open. `position` is the call that asks; `expires_in` in seconds, None = never."""
+
+    id: RequestId
+    position: Position
+    source: RequestSource
+    kind: RequestKind
+    message: str
+    digest: str
+    """For the gate: of exactly the action shown. For a tool: of kind and payload."""
+    tool_name: str | None = None
+    tool_args: dict[str, Any] | None = None
+    options: tuple[str, ...] | None = None
+    multi: bool | None = None
+    questions: tuple[dict[str, Any], ...] | None = None
+    payload: dict[str, Any] | None = None
+    response_schema: dict[str, Any] | None = None
+    preview: Preview | None = None
+    occurrence: int = 0
+    expires_in: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a request was decided. `value` is the validated response; None for expired and cancelled ones.
+
+    `digest` is of the action that was approved when that is not the one shown: its arguments were edited.
+    """
+
+    request_id: RequestId
+    outcome: Outcome
+    value: Any
+    answered_by: str
+    answered_at: float
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A stored request with its decision, if there is one."""
+
+    id: RequestId
+    execution_id: ExecutionId
+    agent: str
+    position: Position
+    source: RequestSource
+    kind: RequestKind
+    message: str
+    digest: str
+    occurrence: int
+    created_at: float
+    tool_name: str | None = None
+    tool_args: dict[str, Any] | None = None
+    options: tuple[str, ...] | None = None
+    multi: bool | None = None
+    questions: tuple[dict[str, Any], ...] | None = None
+    payload: dict[str, Any] | None = None
+    response_schema: dict[str, Any] | None = None
+    preview: Preview | None = None
+    expires_at: float | None = None
+    answer: Answer | None = None
+
+    @property
+    def open(self) -> bool:
+        return self.answer is None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The gate's decision on one call of an AI message; `reason` is the text for the model when refused."""
+
+    position: Position
+    call_id: str
+    tool: str
+    args: dict[str, Any]
+    decision: Decision
+    reason: str | None = None
+    request: NewRequest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The journal row of one tool call. `args` are those proposed, or the edited ones once it has started."""
+
+    position: Position
+    call_id: str
+    tool: str
+    args: dict[str, Any]
+    decision: Decision
+    reason: str | None
+    state: CallState
+    epoch: int
+    effect: CallEffect | None = None
+    outcome: CallOutcome | None = None
+    result: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """What the journal knows of one `step`: its function, and its result or error once it ended."""
+
+    function: str
+    state: CallState
+    result: Any = None
+    error: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One stored event. `seq` counts up over the workspace and never comes again; `key` is unique per execution."""
+
+    seq: int
+    execution_id: ExecutionId
+    key: str
+    type: EventType
+    message: str
+    data: dict[str, Any]
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class NewExecution:
+    """An execution to create. `seed` are the first messages in stored form, the human message last."""
+
+    agent: str
+    trigger: TriggerKind
+    seed: tuple[dict[str, Any], ...]
+    session_id: str | None = None
+    parent_id: ExecutionId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One run of an agent as the store has it."""
+
+    id: ExecutionId
+    agent: str
+    spec_digest: str
+    trigger: TriggerKind
+    status: Status
+    created_at: float
+    session_id: str | None = None
+    parent_id: ExecutionId | None = None
+    worker: WorkerId | None = None
+    epoch: int = 0
+    attempts: int = 0
+    """Drives that ended without a new stored row, in a row."""
+    started_at: float | None = None
+    finished_at: float | None = None
+    work_ms: int = 0
+    """Time of work so far; the time of humans is not in it."""
+    usage: Usage = field(default_factory=Usage)
+    error: str | None = None
+    output: str | None = None
+    cancelled_by: str | None = None
+    """Who asked to cancel it; the driver obeys."""

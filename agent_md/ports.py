@@ -1,0 +1,248 @@
+"""The ports of the core: what the loop and the faces need of storage, of workers, and of whoever watches.
+
+A store is the meeting point of all processes: any may answer, one drives. Every method is short and blocking; an
+implementation may be called from several threads. Unless said otherwise a method raises StoreError (or a kind of it)
+when the storage fails, and then nothing of what it was to write is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from agent_md.executions.model import (
+    Answer,
+    Call,
+    CallEffect,
+    CallOutcome,
+    CallState,
+    Claim,
+    Event,
+    Execution,
+    ExecutionId,
+    NewExecution,
+    NewRequest,
+    Outcome,
+    Position,
+    Proposal,
+    Request,
+    RequestId,
+    Status,
+    StepRecord,
+    Usage,
+    WorkerId,
+)
+
+__all__ = ["AnswerReceipt", "Clock", "Ending", "Journal", "NewAnswer", "ProgressSink", "Store", "Workers"]
+
+Clock = Callable[[], float]
+"""Seconds since 1970 UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewAnswer:
+    """An answer to record; `value` is already validated. `digest` as in Answer; it does not make answers different."""
+
+    request_id: RequestId
+    outcome: Outcome
+    value: Any
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerReceipt:
+    """What recording answers did.
+
+    `recorded` is False when the same answers were there before. `claim` is set when the execution was taken by the
+    recorder in the same transaction.
+    """
+
+    answers: tuple[Answer, ...]
+    recorded: bool
+    claim: Claim | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an execution ends. `closings` give the text for the model of every call that is still open, by position:
+    (state, outcome, text); a position that is closed already is left alone."""
+
+    status: Status
+    error: str | None = None
+    output: str | None = None
+    ended_by: str | None = None
+    """Recorded as `answered_by` of the requests that the end cancels; None = `policy`."""
+    closings: tuple[tuple[Position, CallState, CallOutcome, str], ...] = ()
+
+
+class Workers(Protocol):
+    """Knows which workers live. A worker is alive exactly as long as its process holds its lock; no clock is asked."""
+
+    def alive(self, worker: WorkerId) -> bool:
+        """Whether the worker's process exists, running or stopped. Never blocks."""
+
+
+class ProgressSink(Protocol):
+    """Told by the loop that something happened; must return at once and never raise."""
+
+    def stored(self) -> None:
+        """New events are in the store."""
+
+    def delta(self, execution_id: ExecutionId, turn: int, text: str) -> None:
+        """A piece of the AI message `turn` has come; only the stored event counts."""
+
+    def restart(self, execution_id: ExecutionId, turn: int) -> None:
+        """The pieces of the AI message `turn` so far are void: the model is asked again."""
+
+
+class Journal(Protocol):
+    """The writes of one driver. Each is one transaction that first checks the claim's epoch and that the execution is
+    `running`, raising ClaimLost with nothing written if not; adds the time of work since the last write; and, when it
+    stores a new event, sets the execution's `attempts` to 0. Writing what is there already changes nothing.
+    """
+
+    @property
+    def claim(self) -> Claim: ...
+
+    def record_model_step(
+        self, turn: int, message: dict[str, Any], text: str, usage: Usage, proposals: Sequence[Proposal]
+    ) -> None:
+        """Stores AI message `turn` (`ai`), its usage, a journal row a call in state `proposed` (`tool_call`), and the
+        requests of all guarded calls (`interrupt`), at once. If the turn is there already, nothing of this is."""
+
+    def start_call(self, position: Position, args: dict[str, Any], effect: CallEffect | None) -> None:
+        """Moves a call to `started` with the arguments it runs with. The effect comes after this, never before."""
+
+    def pause_call(self, position: Position, requests: Sequence[NewRequest]) -> None:
+        """Moves a call to `paused` and opens the requests (`interrupt`) it waits for; those there are left alone."""
+
+    def finish_call(
+        self, position: Position, state: CallState, outcome: CallOutcome, text: str, message: dict[str, Any]
+    ) -> None:
+        """Closes a call with its result (`tool_result`): `message` is the tool message in stored form."""
+
+    def begin_step(self, position: Position, number: int, function: str) -> None:
+        """Notes that step `number` of a call starts. The effect comes after this."""
+
+    def end_step(self, position: Position, number: int, result: Any, error: dict[str, Any] | None) -> None:
+        """Keeps a step's JSON result, or its error."""
+
+    def park(self, waits: Collection[frozenset[RequestId]]) -> bool:
+        """Moves `running` to `waiting` (`waiting`), and frees the worker. Each of `waits` is the set of requests that
+        one paused call waits for: if every request of any of them has its answer, only the time of work is written and
+        False comes back. Ends the row of attempts."""
+
+    def release(self, *, counted: bool) -> None:
+        """Gives the execution back as `queued`. `counted` = it was an attempt that raised; else the row ends."""
+
+    def finish(self, ending: Ending) -> None:
+        """Ends the execution (`final_answer` if it has an output, `complete`): open calls are closed (`tool_result`),
+        open requests become `cancelled`, the worker is free."""
+
+
+class Store(Protocol):
+    """Executions, specs as started, requests, answers, events, effect journal, usage and workers."""
+
+    # Executions
+
+    def create(
+        self, new: NewExecution, *, spec: str, spec_digest: str, skip_if_waiting: bool, worker: WorkerId | None
+    ) -> Execution:
+        """Creates an execution with its `system` and `human` events: `running` and claimed by `worker` with epoch 1,
+        or `queued` without one. With `skip_if_waiting`, and no parent, raises ConversationWaiting when an execution of
+        the same conversation (agent and session id, None included) has an open request; overdue requests are settled
+        in the same transaction first."""
+
+    def execution(self, execution_id: ExecutionId) -> Execution:
+        """Raises UnknownExecution."""
+
+    def executions(
+        self,
+        *,
+        statuses: Collection[Status] = (),
+        agent: str | None = None,
+        session_id: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Execution]:
+        """Newest first; an empty filter matches all."""
+
+    def seed(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
+        """The first messages of the execution in stored form."""
+
+    def spec(self, execution_id: ExecutionId) -> str:
+        """The spec it started with, in stored form."""
+
+    def claim(self, execution_id: ExecutionId, worker: WorkerId) -> Claim | None:
+        """Takes a `queued` execution, or a `running` one whose worker is dead, as `running` with the next epoch, and
+        counts an attempt. None if it is waiting, ended, or a live worker holds it. First come, first served."""
+
+    def abandoned(self) -> list[Execution]:
+        """What a new driver could take: `queued`, and `running` of dead workers; oldest first."""
+
+    def request_cancel(self, execution_id: ExecutionId, by: str) -> Execution:
+        """Notes that the execution is to be cancelled; its driver obeys. The first to ask is kept. An ended one is
+        left alone. Gives the execution as it is then."""
+
+    def claim_to_cancel(self, execution_id: ExecutionId, worker: WorkerId) -> Claim | None:
+        """As `claim`, but also takes a `waiting` one; for closing it, not for driving it."""
+
+    def journal(self, claim: Claim) -> Journal:
+        """The fenced writes of the holder of `claim`. The time of work counts from here."""
+
+    # What the journal holds
+
+    def model_step(self, execution_id: ExecutionId, turn: int) -> dict[str, Any] | None:
+        """AI message `turn` in stored form, if it was stored."""
+
+    def call(self, execution_id: ExecutionId, position: Position) -> Call | None: ...
+
+    def calls(self, execution_id: ExecutionId, *, turn: int | None = None) -> list[Call]:
+        """All calls, or those of one AI message, by position, with their results."""
+
+    def steps(self, execution_id: ExecutionId, position: Position) -> dict[int, StepRecord]:
+        """The steps of one call by number."""
+
+    # Requests and answers
+
+    def request(self, request_id: RequestId) -> Request:
+        """Raises UnknownRequest."""
+
+    def requests(self, execution_id: ExecutionId) -> list[Request]:
+        """All requests of one execution, oldest first."""
+
+    def open_requests(self, *, limit: int | None = None, offset: int = 0) -> list[Request]:
+        """Open requests of all executions, oldest first."""
+
+    def next_deadline(self) -> float | None:
+        """The earliest `expires_at` of an open request."""
+
+    def record_answers(
+        self, answers: Sequence[NewAnswer], *, by: str, claim_for: WorkerId | None = None
+    ) -> AnswerReceipt:
+        """Records answers to requests of one execution, all or none (`resumed` each); the one place that decides a
+        request. A `waiting` execution becomes `queued`, or `running` of `claim_for` with the next epoch, in the same
+        transaction; a `queued` one is taken too when `claim_for` is given. The first answer wins: equal answers again
+        give the first receipt's answers with `recorded` False. Raises UnknownRequest; AnswerConflict when one was
+        decided otherwise, its deadline included: an answer after `expires_at` records the expiry and loses to it."""
+
+    def settle_overdue(self) -> list[Answer]:
+        """Records `expired` by `timeout` for every open request whose deadline has passed; wakes their executions."""
+
+    # Events
+
+    def events(self, execution_id: ExecutionId, *, after: int = 0, limit: int | None = None) -> list[Event]:
+        """Events of one execution with `seq` above `after`, in order."""
+
+    def version(self) -> int:
+        """A number that changes with every commit of any other process or connection. Costs microseconds."""
+
+    # Workers
+
+    def register_worker(self, worker: WorkerId, pid: int) -> None:
+        """Notes a worker that holds its lock already."""
+
+    def forget_worker(self, worker: WorkerId) -> None: ...
+
+    def close(self) -> None: ...
