@@ -1,0 +1,1 @@
+"""From an AgentSpec to a compiled LangGraph graph: state, model node, gate, tool node."""

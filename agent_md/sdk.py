@@ -1,0 +1,233 @@
+"""What custom tools may use: ask a human, do an effect once, know where they run.
+
+    from langchain_core.tools import tool
+    from agent_md.sdk import request_choice, step
+
+A tool that asks is run again from its start when all its questions are answered; each question then gives its answer,
+and each `step` its first result. Questions asked at once (`asyncio.gather`) belong before any other await.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from agent_md.errors import ToolError
+from agent_md.executions.model import Answer, Outcome, RequestKind
+
+__all__ = [
+    "Context",
+    "Pause",
+    "RequestDenied",
+    "RequestExpired",
+    "StepUnknown",
+    "ToolOptions",
+    "context",
+    "interrupt",
+    "request_choice",
+    "request_confirmation",
+    "request_input",
+    "step",
+    "tool_options",
+]
+
+PAYLOAD_LIMIT = 16 * 1024
+"""Largest payload of `interrupt`, in bytes of JSON as UTF-8."""
+
+OPTIONS_ATTRIBUTE = "__agentmd_options__"
+
+T = TypeVar("T")
+F = TypeVar("F")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOptions:
+    """What a tool says of itself. `timeout` in seconds, None = no limit of its own."""
+
+    requires_approval: bool = False
+    read_only: bool = False
+    idempotent: bool = False
+    timeout: float | None = None
+
+
+class Pause(BaseException):
+    """Carries a pause out of a tool. A BaseException, so that `except Exception` in a tool cannot swallow it."""
+
+
+class RequestDenied(ToolError):
+    """The human, or a policy, denied the request. Uncaught, the model is told "Action denied by user"."""
+
+
+class RequestExpired(ToolError):
+    """Nobody answered in time. Uncaught, the model is told "Action denied by user (timeout)"."""
+
+
+class StepUnknown(ToolError):
+    """A step was started before and never finished: it may have run. Uncaught, the call ends as "may have run"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where a tool runs. `idempotency_key` is the same whenever this call is run again, and no other call's."""
+
+    agent: str
+    execution_id: int
+    session_id: str | None
+    workspace: Path
+    idempotency_key: str
+    resolver: Callable[[str], Path]
+
+    def resolve_path(self, path: str) -> Path:
+        """The real path of what the agent may reach as `path`. Raises ToolError for anything outside."""
+        return self.resolver(path)
+
+
+class CallContext(Protocol):
+    """What the runner gives a running call. Not for tools."""
+
+    @property
+    def info(self) -> Context: ...
+
+    def ask(self, kind: RequestKind, message: str, **fields: Any) -> Answer:
+        """The answer to this request of this call. Raises Pause when there is none yet."""
+
+    def step(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of the step, run now or before; an awaitable if the function is a coroutine function."""
+
+
+current_call: contextvars.ContextVar[CallContext] = contextvars.ContextVar("agentmd_call")
+"""The call that runs in this context; set by the runner."""
+
+
+def request_confirmation(
+    message: str, *, tool_name: str | None = None, tool_args: dict[str, Any] | None = None
+) -> bool:
+    """Asks yes or no. True only if a human said yes; a denial and an expiry are False."""
+    answer = _call().ask(
+        RequestKind.CONFIRM, _text("message", message), tool_name=tool_name, tool_args=_json("tool_args", tool_args)
+    )
+    return answer.outcome is Outcome.APPROVED
+
+
+def request_input(message: str) -> str:
+    """Asks for free text, and gives what was typed, "" included. Raises RequestDenied, RequestExpired."""
+    answer = _granted(_call().ask(RequestKind.INPUT, _text("message", message)))
+    return str(answer.value["text"])
+
+
+def request_choice(message: str, options: Sequence[str], *, multi: bool = False) -> list[str] | str:
+    """Asks to pick one of `options`, or with `multi` at least one: then a list, in the order of the options.
+
+    Raises ValueError for no, empty or equal options; RequestDenied, RequestExpired.
+    """
+    chosen = _options(options)
+    answer = _granted(_call().ask(RequestKind.CHOICE, _text("message", message), options=chosen, multi=bool(multi)))
+    selected: list[str] = answer.value["selected"]
+    return list(selected) if multi else selected[0]
+
+
+def interrupt(payload: dict[str, Any], *, response_schema: dict[str, Any] | None = None) -> Any:
+    """Asks with any JSON object of at most 16 KiB, and gives the JSON value that was answered.
+
+    With `response_schema` (JSON Schema) only values that fit it are accepted. Raises TypeError for a payload that is no
+    JSON object, ValueError for one that is too large; RequestDenied, RequestExpired.
+    """
+    if not isinstance(payload, dict):
+        raise TypeError(f"interrupt() takes a JSON object, not {type(payload).__name__}")
+    data = _json("payload", payload)
+    size = len(json.dumps(data, ensure_ascii=False).encode())
+    if size > PAYLOAD_LIMIT:
+        raise ValueError(f"the payload of interrupt() has {size} bytes, at most {PAYLOAD_LIMIT} are allowed")
+    schema = _json("response_schema", response_schema)
+    if schema is not None:
+        import jsonschema  # only requests with a schema pay for it
+
+        try:
+            jsonschema.validators.validator_for(schema).check_schema(schema)
+        except jsonschema.SchemaError as error:
+            raise ValueError(f"response_schema is no JSON Schema: {error.message}") from None
+    message = data.get("message") or data.get("prompt") or data.get("question")
+    shown = message if isinstance(message, str) else f"{data.get('type') or 'custom'} request"
+    return _granted(_call().ask(RequestKind.CUSTOM, shown, payload=data, response_schema=schema)).value
+
+
+def step(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Does an effect once, although the tool may be run again from its start, and gives its result.
+
+    The result, or the exception, is kept: it must be JSON (text, numbers, lists, objects). For a coroutine function
+    the result is awaitable. Steps of one call run in order; another function in a step's place fails the call. Raises
+    StepUnknown for a step that was started and never finished.
+    """
+    result: T = _call().step(function, args, kwargs)
+    return result
+
+
+def context() -> Context:
+    """Where this tool runs. Raises RuntimeError outside a running tool."""
+    return _call().info
+
+
+def tool_options(
+    *, requires_approval: bool = False, read_only: bool = False, idempotent: bool = False, timeout: float | None = None
+) -> Callable[[F], F]:
+    """Declares what a tool is, above or below `@tool`:
+
+    `requires_approval`: a human confirms every call; `read_only`, `idempotent`: it may be run again after a crash;
+    `timeout`: seconds after which a call is given up.
+    """
+    options = ToolOptions(requires_approval, read_only, idempotent, timeout)
+
+    def declare(target: F) -> F:
+        function = getattr(target, "func", None) or getattr(target, "coroutine", None) or target
+        setattr(function, OPTIONS_ATTRIBUTE, options)
+        return target
+
+    return declare
+
+
+def _call() -> CallContext:
+    call = current_call.get(None)
+    if call is None:
+        raise RuntimeError(
+            "agent_md.sdk was used outside a running tool (in a thread of its own, perhaps): "
+            "requests, steps and context() belong to the call that runs"
+        )
+    return call
+
+
+def _granted(answer: Answer) -> Answer:
+    from agent_md.executions.answers import denial_text
+
+    if answer.outcome is Outcome.ANSWERED:
+        return answer
+    raise (RequestExpired if answer.outcome is Outcome.EXPIRED else RequestDenied)(denial_text(answer))
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {type(value).__name__}, expected a text")
+    return value
+
+
+def _options(options: Any) -> tuple[str, ...]:
+    if isinstance(options, str) or not isinstance(options, Sequence):
+        raise TypeError("options must be a list of texts")
+    chosen = tuple(_text("option", option) for option in options)
+    if not chosen:
+        raise ValueError("there are no options to choose from")
+    if any(not option.strip() for option in chosen):
+        raise ValueError("an option is empty")
+    if len(set(chosen)) != len(chosen):
+        raise ValueError("two options are equal")
+    return chosen
+
+
+def _json(name: str, value: Any) -> Any:
+    try:
+        return None if value is None else json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} is not JSON: {error}") from None

@@ -1,0 +1,96 @@
+"""What every tool is to the gate and to the tool node, whoever wrote it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from agent_md.errors import ToolError
+from agent_md.executions.model import CallEffect, Preview
+from agent_md.sdk import ToolOptions
+
+__all__ = ["Plan", "Settled", "SettledState", "TargetChanged", "Tool", "ToolOptions", "declaration"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a call would do if it ran now.
+
+    `digest` covers the tool, its arguments, the target's content and, for a custom tool, the source of its module:
+    equal digests mean the same action. An approval is bound to it. `effect` is set by tools whose outcome can be
+    settled afterwards by looking at the target.
+    """
+
+    digest: str
+    preview: Preview | None = None
+    effect: CallEffect | None = None
+
+
+class SettledState(StrEnum):
+    """What a look at the target says about a call that may have run."""
+
+    DONE = "done"
+    NOT_DONE = "not_done"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The outcome of a look at the target; `result` is the tool's result when it was done."""
+
+    state: SettledState
+    result: str | None = None
+
+
+class TargetChanged(ToolError):
+    """The target is no longer what the plan saw; nothing was done."""
+
+
+class Tool(Protocol):
+    """One tool, ready to be planned and run. All methods but `run` are quick and change nothing."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str:
+        """What the model is told."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """JSON schema of the arguments: an object."""
+
+    @property
+    def options(self) -> ToolOptions: ...
+
+    def validate(self, args: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as the tool will get them. Raises InvalidArguments naming each field that does not fit."""
+
+    def subjects(self, args: dict[str, Any]) -> tuple[str, ...] | None:
+        """What rules with a pattern are matched against, all of them; None = the arguments themselves (`name=glob`).
+
+        For a file tool the resolved path relative to its root (`alias/…` for a declared one). Raises ToolError for a
+        path that is not allowed at all.
+        """
+
+    def plan(self, args: dict[str, Any]) -> Plan:
+        """What the call would do now. Raises ToolError if it cannot be done (gone, outside, no match)."""
+
+    async def run(self, args: dict[str, Any], plan: Plan) -> str:
+        """Does it, and gives the text for the model.
+
+        Raises TargetChanged, with nothing done, if the target is not what `plan` saw; ToolError for any other
+        failure. A request raised inside passes through as `agent_md.sdk.Pause`.
+        """
+
+    def settle(self, args: dict[str, Any], effect: CallEffect) -> Settled:
+        """Whether a call that may have run did. Only called when its plan had an `effect`."""
+
+
+def declaration(tool: Tool) -> dict[str, Any]:
+    """The tool as a model is told of it: OpenAI's function form."""
+    return {
+        "type": "function",
+        "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+    }

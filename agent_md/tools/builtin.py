@@ -1,0 +1,35 @@
+"""The built-in tools that every agent has, and the names that no other tool may take."""
+
+from __future__ import annotations
+
+from agent_md.tools.ask_user import AskUser
+from agent_md.tools.base import Tool
+from agent_md.tools.changes import FileDelete, FileEdit, FileMove, FileWrite
+from agent_md.tools.files import FileRead
+from agent_md.tools.globbing import FileGlob
+from agent_md.tools.sandbox import Sandbox
+
+__all__ = ["BUILTIN_NAMES", "RESERVED_NAMES", "builtin_tools"]
+
+_FILE_TOOLS = (FileRead, FileWrite, FileEdit, FileGlob, FileMove, FileDelete)
+
+BUILTIN_NAMES: frozenset[str] = frozenset({*(tool.name for tool in _FILE_TOOLS), AskUser.name})
+"""The tools of `builtin_tools`."""
+
+RESERVED_NAMES: frozenset[str] = BUILTIN_NAMES | {
+    "ask_user_question",
+    "http_request",
+    "memory_append",
+    "memory_retrieve",
+    "memory_save",
+    "run_agent",
+    "skill_read_file",
+    "skill_run_script",
+    "skill_use",
+}
+"""Every name that a tool of the product has in some agent; a custom or MCP tool that takes one is refused."""
+
+
+def builtin_tools(sandbox: Sandbox) -> list[Tool]:
+    """The file tools of one sandbox, and `ask_user`."""
+    return [*(tool(sandbox) for tool in _FILE_TOOLS), AskUser()]

@@ -1,0 +1,158 @@
+"""Custom tools: LangChain tools of the workspace's tools folder, made to be planned and run like built-in ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from agent_md.errors import AgentFileInvalid, ToolError
+from agent_md.executions.model import CallEffect
+from agent_md.sdk import OPTIONS_ATTRIBUTE
+from agent_md.tools.arguments import action_digest
+from agent_md.tools.base import Plan, Settled, SettledState, TargetChanged, Tool, ToolOptions
+from agent_md.tools.langchain_schema import parameters_of, validate_with
+from agent_md.tools.results import one_line
+from agent_md.tools.running import run_langchain_tool
+from agent_md.tools.tool_modules import ModuleUnusable, Source, ToolModule
+
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
+
+__all__ = ["CustomTool", "load_custom_tools"]
+
+Surroundings = Callable[[], AbstractContextManager[None]]
+"""Makes the context manager that a tool runs in."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+
+def load_custom_tools(
+    tools_dir: Path, modules: Sequence[str], *, reserved: Collection[str], surroundings: Surroundings = nullcontext
+) -> list[Tool]:
+    """The tools of these modules, in order. `reserved` are names that they may not have.
+
+    A module is imported once in a process as long as its source is the same. Each call runs inside a fresh
+    `surroundings()`. Raises AgentFileInvalid, one line a mistake, with file and line: no such module, errors while it
+    is imported, no tool in it, a name that is taken or that no provider takes.
+    """
+    tools: list[Tool] = []
+    mistakes: list[str] = []
+    taken = dict.fromkeys(reserved, "a built-in tool")
+    for name in dict.fromkeys(modules):
+        module = ToolModule(tools_dir, name)
+        try:
+            found = _tools_in(module.load(module.read()))
+        except ModuleUnusable as error:
+            mistakes.append(str(error))
+            continue
+        if not found:
+            mistakes.append(f"{module.path}: there is no tool in it; decorate a function with langchain_core's @tool")
+        for tool in found:
+            try:
+                _check_name(tool.name, taken)
+                tools.append(CustomTool(module, tool, surroundings))
+            except ValueError as error:
+                mistakes.append(f"{_place(module, tool)}: {one_line(str(error), 500)}")
+            else:
+                taken[tool.name] = f"module {name}"
+    if mistakes:
+        raise AgentFileInvalid("\n".join(mistakes))
+    return tools
+
+
+class CustomTool:
+    """One LangChain tool of a module.
+
+    A plan's digest covers the module's source as it is on disk then. What runs is the tool of exactly that source: a
+    module that was edited since it was loaded is loaded again first, one edited since the plan does not run.
+    """
+
+    def __init__(self, module: ToolModule, tool: BaseTool, surroundings: Surroundings) -> None:
+        self._module = module
+        self._tool = tool
+        self._surroundings = surroundings
+        self.name: str = tool.name
+        self.description: str = tool.description
+        self.parameters: dict[str, Any] = parameters_of(tool)
+        self.options = _options(tool)
+
+    def validate(self, args: dict[str, Any]) -> dict[str, Any]:
+        return validate_with(self._tool, args)
+
+    def subjects(self, args: dict[str, Any]) -> None:
+        return None
+
+    def plan(self, args: dict[str, Any]) -> Plan:
+        return self._planned(args, self._source())
+
+    async def run(self, args: dict[str, Any], plan: Plan) -> str:
+        source = self._source()
+        if self._planned(args, source).digest != plan.digest:
+            raise TargetChanged(
+                f"the source of {self.name} ({self._module.path}) was changed meanwhile; it did not run"
+            )
+        tool = self._tool_of(source)
+        try:
+            validate_with(tool, args)
+        except ValueError as error:
+            raise ToolError(f"{self.name} cannot run: {one_line(str(error), 500)}") from error
+        with self._surroundings():
+            return await run_langchain_tool(tool, args)
+
+    def settle(self, args: dict[str, Any], effect: CallEffect) -> Settled:
+        return Settled(SettledState.CHANGED)
+
+    def _planned(self, args: dict[str, Any], source: Source) -> Plan:
+        return Plan(digest=action_digest(self.name, args, source.digest))
+
+    def _source(self) -> Source:
+        try:
+            return self._module.read()
+        except ModuleUnusable as error:
+            raise ToolError(f"{self.name} cannot run: {error}") from None
+
+    def _tool_of(self, source: Source) -> BaseTool:
+        try:
+            tools = _tools_in(self._module.load(source))
+        except ModuleUnusable as error:
+            raise ToolError(f"{self.name} cannot run: {error}") from None
+        tool = next((tool for tool in tools if tool.name == self.name), None)
+        if tool is None:
+            raise ToolError(f"{self.name} cannot run: {self._module.path} has no tool of this name any more")
+        return tool
+
+
+def _tools_in(module: ModuleType) -> list[BaseTool]:
+    from langchain_core.tools import BaseTool  # slow to import, and many commands need no tools
+
+    found = [value for value in vars(module).values() if isinstance(value, BaseTool)]
+    return list({id(tool): tool for tool in found}.values())
+
+
+def _check_name(name: str, taken: dict[str, str]) -> None:
+    if name in taken:
+        raise ValueError(f"the tool name {name!r} is taken by {taken[name]}; give the tool another name")
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"the tool name {name!r} has signs that models do not take; use letters, digits, - and _, at most 64"
+        )
+
+
+def _place(module: ToolModule, tool: BaseTool) -> str:
+    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_filename != str(module.path):
+        return str(module.path)
+    return f"{module.path}, line {code.co_firstlineno}"
+
+
+def _options(tool: BaseTool) -> ToolOptions:
+    for holder in (getattr(tool, "func", None), getattr(tool, "coroutine", None), tool):
+        options = getattr(holder, OPTIONS_ATTRIBUTE, None)
+        if isinstance(options, ToolOptions):
+            return options
+    return ToolOptions()

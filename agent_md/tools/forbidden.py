@@ -1,0 +1,128 @@
+"""The files that no file tool touches, whatever an agent's paths are: by name, by place and by identity."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Forbidden", "ForbiddenPlaces", "real_path"]
+
+_SIDE_FILES = ("", "-wal", "-shm", "-journal")
+_SEARCH_LIMIT = 200_000
+"""Entries looked through for the other names of a file; what is not found out by then counts as forbidden."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forbidden:
+    """Where the files are that keep agents in bounds.
+
+    `.env*` and `_config` are forbidden by name in every root; every `.md` below `agents_dir` is an agent file or its
+    memory. `folders` are forbidden as a whole: the state dir, and the folders of tools and skills. `files` are single
+    ones, the databases above all, with what SQLite puts beside them.
+    """
+
+    agents_dir: Path
+    folders: tuple[Path, ...] = ()
+    files: tuple[Path, ...] = ()
+
+    def look(self) -> ForbiddenPlaces:
+        """The places as they are now, links followed: an agent file may live elsewhere and be linked to."""
+        agents = real_path(self.agents_dir)
+        linked = [(link.name, real_path(Path(link.path))) for link in _files_below(agents) if link.is_symlink()]
+        databases = [Path(f"{real_path(file)}{suffix}") for file in self.files for suffix in _SIDE_FILES]
+        return ForbiddenPlaces(
+            agents=(agents, *(target for _, target in linked)),
+            folders=tuple(real_path(folder) for folder in (self.agents_dir / "_config", *self.folders)),
+            files=(*databases, *(target for name, target in linked if _folded(name).endswith(".md"))),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ForbiddenPlaces:
+    """The forbidden places at one moment, without links. `agents`: folders in which every `.md` is forbidden."""
+
+    agents: tuple[Path, ...]
+    folders: tuple[Path, ...]
+    files: tuple[Path, ...]
+
+    def forbid(self, real: Path, below: Path) -> bool:
+        """Whether the file or folder at `real`, a path without links, is forbidden by a name below the folder `below`
+        or by its place. Case and width of letters do not matter: a file system may ignore them too."""
+        names = real.relative_to(below).parts or (real.name,)
+        if any(name.startswith(".env") or name == "_config" for name in map(_folded, names)):
+            return True
+        place = _folded_parts(real)
+        if any(_is_below(place, folder) for folder in self.folders):
+            return True
+        if any(place == _folded_parts(file) for file in self.files):
+            return True
+        return place[-1].endswith(".md") and any(_is_below(place, folder) for folder in self.agents)
+
+    def have(self, found: os.stat_result, roots: Sequence[Path]) -> bool:
+        """Whether `found`, a file in one of `roots`, has a forbidden name as well (a hard link)."""
+        if found.st_nlink < 2:
+            return False
+        if any(_is_same_file(found, file) for file in self.files):
+            return True
+        left = _SEARCH_LIMIT
+        for top in _outermost((*self.agents, *self.folders, *roots)):
+            for entry in _files_below(top):
+                left -= 1
+                if left < 0:
+                    return True
+                if entry.inode() == found.st_ino and self.forbid(Path(entry.path), top):
+                    return True
+        return False
+
+
+def real_path(path: Path) -> Path:
+    """The path with all links followed; what does not exist is kept as it is."""
+    return Path(os.path.realpath(path))
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).casefold()
+
+
+def _folded_parts(path: Path) -> tuple[str, ...]:
+    return tuple(_folded(part) for part in path.parts)
+
+
+def _is_below(place: tuple[str, ...], folder: Path) -> bool:
+    parts = _folded_parts(folder)
+    return place[: len(parts)] == parts
+
+
+def _is_same_file(found: os.stat_result, path: Path) -> bool:
+    try:
+        other = path.stat()
+    except OSError:
+        return False
+    return (found.st_dev, found.st_ino) == (other.st_dev, other.st_ino)
+
+
+def _outermost(folders: Iterable[Path]) -> list[Path]:
+    chosen: list[Path] = []
+    for folder in sorted(set(folders), key=lambda path: len(path.parts)):
+        if not any(folder.is_relative_to(other) for other in chosen):
+            chosen.append(folder)
+    return chosen
+
+
+def _files_below(top: Path) -> Iterator[os.DirEntry[str]]:
+    """Everything below `top` but folders; links are given, not followed. What cannot be read is left out."""
+    folders = [os.fspath(top)]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as found:
+                entries = list(found)
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+            else:
+                yield entry

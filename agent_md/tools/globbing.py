@@ -1,0 +1,180 @@
+"""`file_glob`: finds files by name, without ever walking through a link."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from agent_md.executions.model import Preview
+from agent_md.tools.arguments import action_digest, object_schema
+from agent_md.tools.base import Plan, ToolOptions
+from agent_md.tools.files import FileTool
+from agent_md.tools.forbidden import ForbiddenPlaces
+from agent_md.tools.sandbox import Root, Sandbox, shown_path
+
+__all__ = ["FileGlob"]
+
+_MOST = 100
+_WALK_LIMIT = 200_000
+
+_States = frozenset[int]
+
+
+class FileGlob(FileTool):
+    """Gives at most 100 paths, one a line. Links and what the sandbox forbids are left out."""
+
+    name = "file_glob"
+    description = (
+        f"Finds files by a pattern such as reports/*.txt or **/*.py; ** stands for any folders. At most {_MOST} paths."
+    )
+    parameters = object_schema(
+        {"pattern": {"type": "string", "minLength": 1, "description": "Pattern of paths as the other tools take them."}}
+    )
+    options = ToolOptions(read_only=True, idempotent=True)
+
+    def subjects(self, args: dict[str, Any]) -> tuple[str, ...]:
+        return (str(self._pattern(args)),)
+
+    def plan(self, args: dict[str, Any]) -> Plan:
+        roots = [str(root.path) for root in self._sandbox.roots()]
+        self._pattern(args)
+        return Plan(digest=action_digest(self.name, args, *roots), preview=Preview(resolved=", ".join(roots)))
+
+    async def run(self, args: dict[str, Any], plan: Plan) -> str:
+        search = _Search(self._sandbox, self._pattern(args))
+        found: list[str] = []
+        for path in search:
+            if len(found) == _MOST:
+                return "\n".join([*found, f"[More than {_MOST} files match; narrow the pattern to see the others.]"])
+            found.append(path)
+        if search.stopped:
+            found.append(f"[The search ended after {_WALK_LIMIT} names; narrow the pattern to be sure.]")
+        return "\n".join(found) or f"No files match {shown_path(args['pattern'])}"
+
+    def _pattern(self, args: dict[str, Any]) -> _Pattern:
+        pattern = args["pattern"]
+        parts = [part for part in pattern.split("/") if part not in ("", ".")]
+        if pattern.startswith(("/", "~")) or ".." in parts or "\0" in pattern or len(pattern) > 1000:
+            raise self._sandbox.refusal(pattern)
+        return _Pattern(parts)
+
+
+class _Pattern:
+    """A pattern as a small automaton over the names of a path; a state is a number of parts that were matched."""
+
+    def __init__(self, parts: list[str]) -> None:
+        self._parts = parts
+        self._names = [re.compile(fnmatch.translate(part)) for part in parts]
+        self.start = self._skipping({0})
+
+    def __str__(self) -> str:
+        return "/".join(self._parts)
+
+    def step(self, states: _States, name: str) -> _States:
+        """The states after one more name; none = nothing below can match."""
+        after: set[int] = set()
+        for state in states:
+            if state == len(self._parts):
+                continue
+            if self._parts[state] == "**":
+                if not name.startswith("."):
+                    after.add(state)
+            elif self._fits(state, name):
+                after.add(state + 1)
+        return self._skipping(after)
+
+    def accepts(self, states: _States) -> bool:
+        return len(self._parts) in states
+
+    def _fits(self, state: int, name: str) -> bool:
+        if name.startswith(".") and not self._parts[state].startswith("."):
+            return False
+        return self._names[state].match(name) is not None
+
+    def _skipping(self, states: set[int]) -> _States:
+        """`**` may also stand for no folder at all."""
+        todo = list(states)
+        while todo:
+            state = todo.pop()
+            if state < len(self._parts) and self._parts[state] == "**" and state + 1 not in states:
+                states.add(state + 1)
+                todo.append(state + 1)
+        return frozenset(states)
+
+
+class _Search:
+    """One walk through all roots; gives the paths in the order of their names, files before folders."""
+
+    def __init__(self, sandbox: Sandbox, pattern: _Pattern) -> None:
+        self.stopped = False
+        self._sandbox = sandbox
+        self._pattern = pattern
+        self._left = _WALK_LIMIT
+
+    def __iter__(self) -> Iterator[str]:
+        forbidden = self._sandbox.forbidden()
+        roots = self._sandbox.roots()
+        others = frozenset(root.path for root in roots)
+        for root in sorted(roots, key=lambda root: root.alias or ""):
+            states = self._pattern.start if root.alias is None else self._pattern.step(self._pattern.start, root.alias)
+            yield from self._walk(root, states, forbidden, others - {root.path})
+
+    def _walk(self, root: Root, start: _States, forbidden: ForbiddenPlaces, others: frozenset[Path]) -> Iterator[str]:
+        if root.path.is_file():
+            if self._pattern.accepts(start) and not forbidden.forbid(root.path, root.path):
+                yield root.subject(root.path)
+            return
+        todo = [(root.path, start)]
+        while todo and not self.stopped:
+            folder, states = todo.pop()
+            inner: list[tuple[Path, _States]] = []
+            for name, is_folder in self._names(folder):
+                path = folder / name
+                after = self._pattern.step(states, name)
+                if not after or path in others or forbidden.forbid(path, root.path):
+                    continue
+                if is_folder:
+                    inner.append((path, after))
+                elif self._pattern.accepts(after):
+                    yield root.subject(path)
+            todo.extend(reversed(inner))
+
+    def _names(self, path: Path) -> list[tuple[str, bool]]:
+        """Names of regular files and folders in a folder, by name, and whether each is a folder."""
+        try:
+            with self._sandbox.open_folder(path, str(self._pattern)) as folder:
+                return self._listed(folder)
+        except OSError:
+            return []
+
+    def _listed(self, folder: int | None) -> list[tuple[str, bool]]:
+        if folder is None:
+            return []
+        readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            with os.scandir(readable) as entries:
+                return sorted(self._kept(entries))
+        finally:
+            os.close(readable)
+
+    def _kept(self, entries: Iterator[os.DirEntry[str]]) -> Iterator[tuple[str, bool]]:
+        for entry in entries:
+            self._left -= 1
+            if self._left < 0:
+                self.stopped = True
+                return
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if (is_folder or entry.is_file(follow_symlinks=False)) and _is_utf8(entry.name):
+                yield entry.name, is_folder
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
