@@ -1,0 +1,185 @@
+"""What a model's error means: whether another attempt could succeed, and the one line that people are told.
+
+Errors of providers are known by their class names and HTTP codes, so that nothing of a provider is imported here.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent_md.errors import ModelFailed
+
+__all__ = [
+    "Failure",
+    "Permanent",
+    "ProviderFailure",
+    "Transient",
+    "classify",
+    "mask",
+]
+
+_LONGEST_TEXT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Transient:
+    """Another attempt may succeed. `retry_after` is what the provider asked to wait, in seconds, if it did."""
+
+    text: str
+    retry_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Permanent:
+    """The same call would fail again."""
+
+    text: str
+
+
+Failure = Transient | Permanent
+
+
+class ProviderFailure(ModelFailed):
+    """A failure that we found ourselves; `transient` says whether another attempt may succeed."""
+
+    def __init__(self, message: str, *, transient: bool) -> None:
+        super().__init__(message)
+        self.transient = transient
+
+
+def classify(error: BaseException, secrets: Collection[str] = ()) -> Failure:
+    """Transient for 408, 429, 5xx, timeouts and broken connections; Permanent for everything else.
+
+    The text is one line, at most 500 characters, without any of `secrets` and without what looks like a key.
+    """
+    if isinstance(error, ProviderFailure):
+        words = _one_line(mask(str(error), secrets))
+        return Transient(words) if error.transient else Permanent(words)
+    chain = list(_chain(error))
+    broken = _broken_connection(chain)
+    status = None if broken else next(filter(None, map(_status, chain)), None)
+    text = _one_line(mask(_text(chain, status), secrets))
+    transient = broken or (_passes(status) if status is not None else _says_so(chain))
+    return Transient(text, _retry_after(chain)) if transient else Permanent(text)
+
+
+_KEY_SHAPES = (
+    (re.compile(r"(?i)((?:authorization|x-goog-api-key|x-api-key)['\"]?\s*[:=]\s*)[^\r\n,}]+"), r"\1***"),
+    (re.compile(r"(?i)([?&](?:api_?|access_?)?(?:key|token)=)[^\s&#'\"]+"), r"\1***"),
+    (re.compile(r"(?i)(\bbearer\s+)[\w.~+/=-]+"), r"\1***"),
+    (re.compile(r"\bAIza[\w-]{20,}|\bsk-[\w-]{16,}"), "***"),
+)
+
+
+def mask(text: str, secrets: Collection[str] = ()) -> str:
+    """The text with `***` in place of the given secrets, of `key=` values, of authorization headers and of key shapes."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    for shape, replacement in _KEY_SHAPES:
+        text = shape.sub(replacement, text)
+    return text
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and what it was raised from, outermost first."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+
+
+def _status(error: BaseException) -> int | None:
+    """The HTTP status an error carries as `status`, `code` or `status_code`, whichever is a number."""
+    for name in ("status", "code", "status_code"):
+        value = getattr(error, name, None)
+        if isinstance(value, int) and 100 <= value < 600:
+            return value
+    return None
+
+
+def _passes(status: int) -> bool:
+    return status in (408, 429) or status >= 500
+
+
+def _says_so(chain: list[BaseException]) -> bool:
+    """langchain's own mark of errors that another attempt may not meet."""
+    return any(getattr(error, "is_retryable", False) is True for error in chain)
+
+
+_TRANSPORT = {
+    "httpx": {"TransportError"},
+    "httpx2": {"TransportError"},
+    "aiohttp": {"ClientConnectionError", "ClientPayloadError"},
+    "requests": {"ConnectionError", "Timeout"},
+    # The API's answer was cut in the middle of a line.
+    "google": {"UnknownApiResponseError", "TransportError"},
+}
+_OWN_MISTAKES = {"UnsupportedProtocol", "LocalProtocolError"}
+_LOCAL_FILES = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, ssl.SSLCertVerificationError)
+
+
+def _broken_connection(chain: list[BaseException]) -> bool:
+    """Whether the outermost error that tells anything is one of the transport. What a transport error was raised from
+    may carry a number that looks like a status and is none."""
+    if any(isinstance(error, _LOCAL_FILES) or type(error).__name__ in _OWN_MISTAKES for error in chain):
+        return False
+    telling = next((error for error in chain if _is_transport(error) or _status(error) is not None), None)
+    return telling is not None and _is_transport(telling)
+
+
+def _is_transport(error: BaseException) -> bool:
+    if isinstance(error, OSError):
+        return True
+    return any(kind.__name__ in _TRANSPORT.get(kind.__module__.split(".")[0], ()) for kind in type(error).__mro__)
+
+
+def _text(chain: list[BaseException], status: int | None) -> str:
+    """`503 UNAVAILABLE: The model is overloaded.` where the parts are known, else the error's own words."""
+    for error in chain:
+        message, name = getattr(error, "message", None), getattr(error, "status", None)
+        if status is not None and isinstance(message, str) and message:
+            return f"{status} {name}: {message}" if isinstance(name, str) else f"{status}: {message}"
+    outer = chain[0]
+    words = str(outer) or str(chain[-1])
+    return f"{type(outer).__name__}: {words}" if words else type(outer).__name__
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_TEXT else line[: _LONGEST_TEXT - 1] + "…"
+
+
+def _retry_after(chain: list[BaseException]) -> float | None:
+    for error in chain:
+        headers = getattr(getattr(error, "response", None), "headers", None)
+        seconds = _seconds(headers.get("retry-after")) if isinstance(headers, Mapping) else None
+        if seconds is None:
+            seconds = _retry_info(getattr(error, "details", None))
+        if seconds is not None:
+            return seconds
+    return None
+
+
+def _retry_info(body: Any) -> float | None:
+    """The `retryDelay` of a google.rpc.RetryInfo in an error's body, such as `13s`."""
+    error = body.get("error") if isinstance(body, Mapping) else None
+    details = error.get("details") if isinstance(error, Mapping) else None
+    for detail in details if isinstance(details, list) else ():
+        delay = detail.get("retryDelay") if isinstance(detail, Mapping) else None
+        if isinstance(delay, str) and delay.endswith("s"):
+            return _seconds(delay[:-1])
+    return None
+
+
+def _seconds(value: Any) -> float | None:
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        return None
+    return seconds if 0 <= seconds < float("inf") else None

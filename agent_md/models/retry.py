@@ -1,0 +1,86 @@
+"""Asks a model again when that may help, and says in one line why it did not."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from typing import TypeVar
+
+from agent_md.errors import AgentmdError, ModelFailed
+from agent_md.models.failures import Failure, Permanent, ProviderFailure, classify
+
+__all__ = ["OnRetry", "RetryPolicy", "call_with_retry"]
+
+T = TypeVar("T")
+
+OnRetry = Callable[[int, Failure, float], None]
+"""Told before each wait: how many attempts have failed, why the last one did, and the seconds until the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and how patiently a model is asked. Times in seconds.
+
+    The wait after failure n is `first_delay * factor ** (n - 1)`, at most `max_delay`, moved by up to `jitter` (a
+    share of it) either way; or what the provider asked for, if that is longer. A provider that asks for more than
+    `patience` is not waited for.
+    """
+
+    attempts: int = 4
+    first_delay: float = 1.0
+    factor: float = 2.0
+    max_delay: float = 30.0
+    jitter: float = 0.2
+    patience: float = 120.0
+
+    def delay(self, failures: int, retry_after: float | None, chance: float) -> float:
+        """Seconds to wait after so many failures; `chance` is between 0 and 1."""
+        planned = min(self.max_delay, self.first_delay * self.factor ** (failures - 1))
+        return max(planned * (1 + self.jitter * (2 * chance - 1)), retry_after or 0.0)
+
+
+async def call_with_retry(
+    func: Callable[[], Awaitable[T]],
+    policy: RetryPolicy,
+    *,
+    model: str,
+    secrets: Collection[str] = (),
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    on_retry: OnRetry | None = None,
+    chance: Callable[[], float] = random.random,
+) -> T:
+    """What `func` gives, called anew after each transient failure.
+
+    `func` is the whole call: a stream that broke starts again from nothing, and what came of it is to be forgotten
+    in `on_retry`. Raises ModelFailed, one line that starts with `model` and holds none of `secrets`, when the failure
+    is permanent or the last attempt failed. Other errors of agentmd, and cancellation, pass through as they are.
+    """
+    failures = 0
+    while True:
+        try:
+            return await func()
+        except ProviderFailure as error:
+            failure = classify(error, secrets)
+        except AgentmdError:
+            raise
+        except Exception as error:
+            failure = classify(error, secrets)
+        failures += 1
+        delay = _delay_or_give_up(failure, failures, policy, model, chance())
+        if on_retry is not None:
+            on_retry(failures, failure, delay)
+        await sleep(delay)
+
+
+def _delay_or_give_up(failure: Failure, failures: int, policy: RetryPolicy, model: str, chance: float) -> float:
+    # Raised outside the handler of the provider's error, whose text may hold a key.
+    if isinstance(failure, Permanent):
+        raise ModelFailed(f"{model} could not answer: {failure.text}")
+    tried = f"{model} could not answer after {failures} {'attempt' if failures == 1 else 'attempts'}"
+    if failures >= policy.attempts:
+        raise ModelFailed(f"{tried}: {failure.text}")
+    if failure.retry_after is not None and failure.retry_after > policy.patience:
+        raise ModelFailed(f"{tried}: {failure.text} (it asks to wait {failure.retry_after:.0f} s)")
+    return policy.delay(failures, failure.retry_after, chance)

@@ -1,0 +1,210 @@
+"""The file of a script model: what it may say, checked strictly, as frozen data. Imports no framework."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from agent_md.errors import UsageError
+from agent_md.models.yaml_nodes import NodeReader
+
+__all__ = [
+    "Conversation",
+    "ErrorKind",
+    "Expectation",
+    "Script",
+    "ScriptCall",
+    "ScriptInvalid",
+    "ScriptUsage",
+    "SimulatedError",
+    "Turn",
+    "load_script",
+]
+
+T = TypeVar("T")
+
+_LARGEST_FILE = 1_000_000
+_DELAY = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+
+
+class ScriptInvalid(UsageError):
+    """A script is missing or cannot be used; the message names the file and, where it can, the line."""
+
+
+class ErrorKind(StrEnum):
+    """How a simulated failure looks to the retry."""
+
+    RATE_LIMIT = "rate_limit"
+    TRANSPORT = "transport"
+    BAD_REQUEST = "bad_request"
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptCall:
+    """One tool call of a turn."""
+
+    name: str
+    args: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptUsage:
+    """Tokens and dollars of a turn; what the file leaves out is 0."""
+
+    input: int = 0
+    output: int = 0
+    cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """`result` is to be found in the last message of `tool` since the last human message."""
+
+    tool: str
+    result: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedError:
+    """A turn fails `times` times before it works; None = always."""
+
+    kind: ErrorKind
+    message: str
+    times: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One AI message. `line` is where it starts in the file, from 1; `delay` is in seconds."""
+
+    line: int
+    text: str = ""
+    calls: tuple[ScriptCall, ...] = ()
+    usage: ScriptUsage = field(default_factory=ScriptUsage)
+    expect: Expectation | None = None
+    error: SimulatedError | None = None
+    delay: float = 0.0
+    additional_kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Turns for human messages in which `user` is found; None = any."""
+
+    user: re.Pattern[str] | None
+    turns: tuple[Turn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A whole file; the first conversation that fits is the one that is played."""
+
+    name: str
+    path: str
+    conversations: tuple[Conversation, ...]
+
+
+def load_script(scripts_dir: Path, name: str) -> Script:
+    """The script `{scripts_dir}/{name}.yaml`. Raises ScriptInvalid."""
+    if not name or name.startswith(".") or any(sign in name for sign in "/\\\0"):
+        raise ScriptInvalid(f"{name!r} is not the name of a script: it names a file of {scripts_dir}, without folders")
+    path = scripts_dir / f"{name}.yaml"
+    return Script(name, str(path), _Grammar(str(path)).script(_text_of(path)))
+
+
+def _text_of(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise ScriptInvalid(f"there is no script {path}; create it, or name another one as the model") from None
+    except OSError as error:
+        raise ScriptInvalid(f"the script {path} cannot be read: {error.strerror}") from None
+    if len(data) > _LARGEST_FILE:
+        raise ScriptInvalid(f"the script {path} has {len(data)} bytes; at most {_LARGEST_FILE} are read")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ScriptInvalid(f"the script {path} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+
+
+class _Grammar:
+    """What may stand where in a script."""
+
+    def __init__(self, path: str) -> None:
+        self._read = NodeReader(path, ScriptInvalid)
+
+    def script(self, text: str) -> tuple[Conversation, ...]:
+        root = self._read.compose(text)
+        if root is None:
+            self._read.refuse(None, "the file is empty; a script starts with `conversations:`")
+        node = self._read.mapping(root, "the script", {"conversations"}, required={"conversations"})["conversations"]
+        return self._filled(node, "conversations", self._read.items(node, "conversations", self._conversation))
+
+    def _conversation(self, node: yaml.Node) -> Conversation:
+        parts = self._read.mapping(node, "a conversation", {"match", "turns"}, required={"turns"})
+        user = None
+        if "match" in parts:
+            match = self._read.mapping(parts["match"], "match", {"user"}, required={"user"})
+            user = self._read.pattern(match["user"], "match.user")
+        turns = self._read.items(parts["turns"], "turns", self._turn)
+        return Conversation(user, self._filled(parts["turns"], "turns", turns))
+
+    def _turn(self, node: yaml.Node) -> Turn:
+        readers: dict[str, Callable[[yaml.Node], Any]] = {
+            "text": lambda value: self._read.text(value, "text"),
+            "calls": lambda value: self._read.items(value, "calls", self._call),
+            "usage": self._usage,
+            "expect": self._expectation,
+            "error": self._error,
+            "delay": self._delay,
+            "additional_kwargs": lambda value: self._read.json_object(value, "additional_kwargs"),
+        }
+        parts = self._read.mapping(node, "a turn", readers)
+        if not parts.keys() & {"text", "calls", "error"}:
+            self._read.refuse(node, "a turn needs a text, calls or an error")
+        fields = {name: readers[name](value) for name, value in parts.items()}
+        return Turn(line=node.start_mark.line + 1, **fields)
+
+    def _call(self, node: yaml.Node) -> ScriptCall:
+        parts = self._read.mapping(node, "a call", {"name", "args"}, required={"name"})
+        args = self._read.json_object(parts["args"], "args") if "args" in parts else {}
+        return ScriptCall(self._read.text(parts["name"], "name"), args)
+
+    def _usage(self, node: yaml.Node) -> ScriptUsage:
+        parts = self._read.mapping(node, "usage", {"input", "output", "cost"})
+        tokens = {name: self._read.count(parts[name], name) for name in ("input", "output") if name in parts}
+        return ScriptUsage(**tokens, cost=self._read.number(parts["cost"], "cost") if "cost" in parts else 0.0)
+
+    def _expectation(self, node: yaml.Node) -> Expectation:
+        keys = {"tool", "result"}
+        parts = self._read.mapping(node, "expect", keys, required=keys)
+        return Expectation(self._read.text(parts["tool"], "tool"), self._read.pattern(parts["result"], "result"))
+
+    def _error(self, node: yaml.Node) -> SimulatedError:
+        parts = self._read.mapping(node, "error", {"kind", "message", "times"}, required={"kind"})
+        word = self._read.text(parts["kind"], "kind")
+        if word not in set(ErrorKind):
+            self._read.refuse(parts["kind"], f"kind is {word!r}, expected one of {', '.join(ErrorKind)}")
+        message = self._read.text(parts["message"], "message") if "message" in parts else "simulated by the script"
+        return SimulatedError(
+            ErrorKind(word), message, self._read.count(parts["times"], "times") if "times" in parts else None
+        )
+
+    def _delay(self, node: yaml.Node) -> float:
+        word = self._read.text(node, "delay")
+        found = _DELAY.fullmatch(word)
+        if found is None:
+            self._read.refuse(node, f"delay is {word!r}, expected a number with ms, s or m, such as 2s")
+        return float(found[1]) * _UNITS[found[2]]
+
+    def _filled(self, node: yaml.Node, what: str, items: tuple[T, ...]) -> tuple[T, ...]:
+        if not items:
+            self._read.refuse(node, f"{what} is empty")
+        return items

@@ -1,0 +1,62 @@
+"""The model of one spec for one drive: made at its first call, asked with retries, closed at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_md.agents.spec import AgentSpec
+from agent_md.models.answering import stream_answer
+from agent_md.models.factory import close_model, key_values, make_chat_model, with_address
+from agent_md.models.retry import RetryPolicy, call_with_retry
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessage, BaseMessage
+    from langchain_core.runnables import Runnable
+
+__all__ = ["SpecModel"]
+
+
+class SpecModel:
+    """Callable as `agent_md.graph.bench.CallModel`. A drive that never calls it needs no key and no client.
+
+    `tools` are declarations in OpenAI's function form, which every client of LangChain takes.
+    """
+
+    def __init__(
+        self, spec: AgentSpec, tools: Sequence[dict[str, Any]], environ: Mapping[str, str], scripts_dir: Path
+    ) -> None:
+        self._spec = spec
+        self._tools = tools
+        self._environ = environ
+        self._scripts_dir = scripts_dir
+        self._model: BaseChatModel | None = None
+        self._bound: Runnable[Any, Any] | None = None
+
+    async def __call__(
+        self, messages: Sequence[BaseMessage], on_text: Callable[[str], None], on_restart: Callable[[], None]
+    ) -> AIMessage:
+        """The model's whole answer. Raises ModelFailed after retries; MissingKey or another UsageError before any."""
+        model = self._made()
+        return await call_with_retry(
+            lambda: stream_answer(model, messages, on_text),
+            RetryPolicy(),
+            model=str(self._spec.model),
+            secrets=key_values(self._environ),
+            on_retry=lambda *_: on_restart(),
+        )
+
+    def _made(self) -> Runnable[Any, Any]:
+        if self._bound is None:
+            ref = with_address(self._spec.model, self._environ)
+            self._model = make_chat_model(
+                ref, self._spec.settings, environ=self._environ, scripts_dir=self._scripts_dir
+            )
+            self._bound = self._model.bind_tools(list(self._tools))
+        return self._bound
+
+    async def close(self) -> None:
+        if self._model is not None:
+            await close_model(self._model)
