@@ -1,0 +1,1 @@
+"""The store on SQLite: one file, any number of processes."""

@@ -1,0 +1,265 @@
+"""The fenced writes of one driver."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from agent_md.errors import ClaimLost
+from agent_md.executions.model import (
+    CallEffect,
+    CallOutcome,
+    CallState,
+    Claim,
+    EventType,
+    NewRequest,
+    Outcome,
+    Position,
+    Proposal,
+    RequestId,
+    Status,
+    Usage,
+)
+from agent_md.ports import Clock, Ending, NewAnswer
+from agent_md.stores.sqlite import writes
+from agent_md.stores.sqlite.database import Database
+from agent_md.stores.sqlite.rows import EXECUTION, dump, to_execution
+
+__all__ = ["SqliteJournal"]
+
+_CLOSED = "('finished', 'unknown')"
+
+
+class SqliteJournal:
+    """`agent_md.ports.Journal` on SQLite."""
+
+    def __init__(self, db: Database, claim: Claim, clock: Clock) -> None:
+        self._db = db
+        self._claim = claim
+        self._clock = clock
+        self._lap = time.monotonic()
+
+    @property
+    def claim(self) -> Claim:
+        return self._claim
+
+    @property
+    def _where(self) -> tuple[int, str, int]:
+        return self._claim.execution_id, self._claim.worker, self._claim.epoch
+
+    @contextmanager
+    def _fenced(self) -> Iterator[float]:
+        """A write transaction of the claim's holder; gives the time of the write."""
+        lap = time.monotonic()
+        with self._db.write():
+            held = self._db.run(
+                "UPDATE executions SET work_ms = work_ms + ? WHERE id = ? AND worker = ? AND epoch = ? AND status = ?",
+                *(round((lap - self._lap) * 1000), *self._where, Status.RUNNING),
+            )
+            if held != 1:
+                raise ClaimLost(f"execution {self._claim.execution_id} is driven by another process now")
+            yield self._clock()
+        self._lap = lap
+
+    def _event(self, key: str, type: EventType, message: str, data: dict[str, Any], at: float) -> bool:
+        new = writes.add_event(self._db, self._claim.execution_id, key, type, message, data, at)
+        if new:
+            self._progress()
+        return new
+
+    def _progress(self) -> None:
+        self._db.run("UPDATE executions SET attempts = 0 WHERE id = ?", self._claim.execution_id)
+
+    def _open(self, request: NewRequest, at: float) -> None:
+        if writes.open_request(self._db, self._claim.execution_id, request, at):
+            self._progress()
+
+    def record_model_step(
+        self, turn: int, message: dict[str, Any], text: str, usage: Usage, proposals: Sequence[Proposal]
+    ) -> None:
+        with self._fenced() as now:
+            spent = {
+                "input_tokens": usage.input_tokens,
+                "output_tokens": usage.output_tokens,
+                "cost_usd": usage.cost_usd,
+            }
+            if not self._event(f"ai:{turn}", EventType.AI, text, {"message": message, "usage": spent}, now):
+                return
+            self._db.run(
+                "INSERT INTO usage (execution_id, turn, input_tokens, output_tokens, cost_usd) VALUES (?, ?, ?, ?, ?)",
+                *(self._claim.execution_id, turn, *spent.values()),
+            )
+            for proposal in proposals:
+                self._propose(proposal, now)
+
+    def _propose(self, proposal: Proposal, now: float) -> None:
+        self._db.run(
+            "INSERT INTO calls (execution_id, turn, idx, call_id, tool, decision, reason, state, epoch)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            *(self._claim.execution_id, proposal.position.turn, proposal.position.index, proposal.call_id),
+            *(proposal.tool, proposal.decision, proposal.reason, CallState.PROPOSED, self._claim.epoch),
+        )
+        data = {
+            "call_id": proposal.call_id,
+            "tool_name": proposal.tool,
+            "args": proposal.args,
+            "position": str(proposal.position),
+            "decision": proposal.decision,
+        }
+        shown = f"{proposal.tool} → {json.dumps(proposal.args, ensure_ascii=False)}"
+        self._event(f"call:{proposal.position}", EventType.TOOL_CALL, shown, data, now)
+        if proposal.request is not None:
+            self._open(proposal.request, now)
+
+    def start_call(self, position: Position, args: dict[str, Any], effect: CallEffect | None) -> None:
+        with self._fenced():
+            proposed = self._data_of(f"call:{position}")["args"]
+            self._move(position, CallState.STARTED)
+            self._db.run(
+                "UPDATE calls SET edited_args = ?, effect_before = ?, effect_after = ?"
+                f" WHERE execution_id = ? AND turn = ? AND idx = ? AND state NOT IN {_CLOSED}",
+                *(None if args == proposed else dump(args), effect and effect.before, effect and effect.after),
+                *(self._claim.execution_id, position.turn, position.index),
+            )
+
+    def pause_call(self, position: Position, requests: Sequence[NewRequest]) -> None:
+        with self._fenced() as now:
+            if self._move(position, CallState.PAUSED):
+                for request in requests:
+                    self._open(request, now)
+
+    def finish_call(
+        self, position: Position, state: CallState, outcome: CallOutcome, text: str, message: dict[str, Any]
+    ) -> None:
+        with self._fenced() as now:
+            self._close_call(position, state, outcome, text, message, now)
+
+    def _move(self, position: Position, state: CallState) -> bool:
+        changed = self._db.run(
+            "UPDATE calls SET state = ?, epoch = ?"
+            f" WHERE execution_id = ? AND turn = ? AND idx = ? AND state NOT IN {_CLOSED}",
+            *(state, self._claim.epoch, self._claim.execution_id, position.turn, position.index),
+        )
+        return changed == 1
+
+    def _close_call(
+        self,
+        position: Position,
+        state: CallState,
+        outcome: CallOutcome,
+        text: str,
+        message: dict[str, Any] | None,
+        now: float,
+    ) -> None:
+        call = self._db.one(
+            "SELECT call_id, tool FROM calls"
+            f" WHERE execution_id = ? AND turn = ? AND idx = ? AND state NOT IN {_CLOSED}",
+            *(self._claim.execution_id, position.turn, position.index),
+        )
+        if call is None:
+            return
+        self._move(position, state)
+        self._db.run(
+            "UPDATE calls SET outcome = ? WHERE execution_id = ? AND turn = ? AND idx = ?",
+            *(outcome, self._claim.execution_id, position.turn, position.index),
+        )
+        call_id, tool = call
+        content = {
+            "content": text,
+            "tool_call_id": call_id,
+            "name": tool,
+            "id": f"{self._claim.execution_id}:tool:{position}",
+            "status": "error",
+        }
+        data = {
+            "call_id": call_id,
+            "tool_name": tool,
+            "position": str(position),
+            "outcome": outcome,
+            "message": message or {"type": "tool", "data": content},
+        }
+        self._event(f"result:{position}", EventType.TOOL_RESULT, text, data, now)
+
+    def _data_of(self, key: str) -> Any:
+        row = self._db.one("SELECT data FROM events WHERE execution_id = ? AND key = ?", self._claim.execution_id, key)
+        return json.loads(row[0])
+
+    def begin_step(self, position: Position, number: int, function: str) -> None:
+        with self._fenced():
+            self._db.run(
+                "INSERT OR IGNORE INTO steps (execution_id, turn, idx, number, function, state)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                *(self._claim.execution_id, position.turn, position.index, number, function, CallState.STARTED),
+            )
+
+    def end_step(self, position: Position, number: int, result: Any, error: dict[str, Any] | None) -> None:
+        with self._fenced():
+            ended = self._db.run(
+                "UPDATE steps SET state = ?, result = ?, error = ?"
+                " WHERE execution_id = ? AND turn = ? AND idx = ? AND number = ? AND state = ?",
+                *(CallState.FINISHED, dump(result), None if error is None else dump(error)),
+                *(self._claim.execution_id, position.turn, position.index, number, CallState.STARTED),
+            )
+            if ended:
+                self._progress()
+
+    def park(self, waits: Collection[frozenset[RequestId]]) -> bool:
+        with self._fenced() as now:
+            still_open = self._open_ids()
+            if any(not (wait & still_open.keys()) for wait in waits):
+                return False
+            self._leave(Status.WAITING)
+            message = "Waiting for an answer" if len(still_open) == 1 else f"Waiting for {len(still_open)} answers"
+            self._event(
+                f"waiting:{self._claim.epoch}", EventType.WAITING, message, {"request_ids": list(still_open)}, now
+            )
+        return True
+
+    def _open_ids(self) -> dict[RequestId, None]:
+        rows = self._db.all(
+            f"SELECT r.id FROM requests r WHERE r.execution_id = ? AND {writes.OPEN} ORDER BY r.seq",
+            self._claim.execution_id,
+        )
+        return {RequestId(row[0]): None for row in rows}
+
+    def _leave(self, status: Status) -> None:
+        self._db.run(
+            "UPDATE executions SET status = ?, worker = NULL, attempts = 0 WHERE id = ?",
+            *(status, self._claim.execution_id),
+        )
+
+    def release(self, *, counted: bool) -> None:
+        with self._fenced():
+            self._db.run(
+                "UPDATE executions SET status = ?, worker = NULL, attempts = CASE WHEN ? THEN attempts ELSE 0 END"
+                " WHERE id = ?",
+                *(Status.QUEUED, counted, self._claim.execution_id),
+            )
+
+    def finish(self, ending: Ending) -> None:
+        with self._fenced() as now:
+            for position, state, outcome, text in ending.closings:
+                self._close_call(position, state, outcome, text, None, now)
+            for request_id in self._open_ids():
+                cancelled = NewAnswer(request_id, Outcome.CANCELLED, None)
+                writes.add_answer(self._db, self._claim.execution_id, cancelled, ending.ended_by or "policy", now)
+            self._leave(ending.status)
+            self._db.run(
+                "UPDATE executions SET finished_at = ?, error = ?, output = ? WHERE id = ?",
+                *(now, ending.error, ending.output, self._claim.execution_id),
+            )
+            if ending.output is not None:
+                self._event("final", EventType.FINAL_ANSWER, ending.output, {}, now)
+            ended = to_execution(self._db.one(f"{EXECUTION} WHERE x.id = ?", self._claim.execution_id))
+            data = {
+                "status": ending.status,
+                "error": ending.error,
+                "duration_ms": ended.work_ms,
+                "total_tokens": ended.usage.total_tokens,
+                "cost_usd": ended.usage.cost_usd,
+                "ended_by": ending.ended_by,
+            }
+            self._event("complete", EventType.COMPLETE, str(ending.status), data, now)

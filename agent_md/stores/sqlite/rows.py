@@ -1,0 +1,178 @@
+"""Between rows and the frozen data of agent_md.executions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from agent_md.executions.model import (
+    Answer,
+    Call,
+    CallEffect,
+    CallOutcome,
+    CallState,
+    Decision,
+    Event,
+    EventType,
+    Execution,
+    ExecutionId,
+    NewRequest,
+    Outcome,
+    Position,
+    Preview,
+    Request,
+    RequestId,
+    RequestKind,
+    RequestSource,
+    Status,
+    StepRecord,
+    TriggerKind,
+    Usage,
+    WorkerId,
+)
+
+__all__ = [
+    "CALL",
+    "EVENT",
+    "EXECUTION",
+    "REQUEST",
+    "canonical",
+    "dump",
+    "request_body",
+    "to_answer",
+    "to_call",
+    "to_event",
+    "to_execution",
+    "to_request",
+    "to_step",
+]
+
+EXECUTION = """
+SELECT x.id, x.agent, x.spec_digest, x.trigger, x.status, x.created_at, x.session_id, x.parent_id, x.worker, x.epoch,
+       x.attempts, x.started_at, x.finished_at, x.work_ms, x.error, x.output, x.cancelled_by,
+       (SELECT coalesce(sum(input_tokens), 0) FROM usage u WHERE u.execution_id = x.id),
+       (SELECT coalesce(sum(output_tokens), 0) FROM usage u WHERE u.execution_id = x.id),
+       (SELECT CASE WHEN count(*) = count(cost_usd) THEN coalesce(sum(cost_usd), 0.0) END
+        FROM usage u WHERE u.execution_id = x.id)
+FROM executions x"""
+
+REQUEST = """
+SELECT r.id, r.execution_id, x.agent, r.turn, r.idx, r.source, r.kind, r.message, r.digest, r.occurrence, r.created_at,
+       r.expires_at, r.body, a.outcome, a.value, a.answered_by, a.answered_at,
+       a.digest
+FROM requests r
+JOIN executions x ON x.id = r.execution_id
+LEFT JOIN answers a ON a.request_id = r.id"""
+
+CALL = """
+SELECT c.turn, c.idx, c.call_id, c.tool, c.decision, c.reason, c.state, c.epoch, c.edited_args, c.effect_before,
+       c.effect_after, c.outcome, proposed.data, closed.message
+FROM calls c
+JOIN events proposed ON proposed.execution_id = c.execution_id AND proposed.key = 'call:' || c.turn || '.' || c.idx
+LEFT JOIN events closed ON closed.execution_id = c.execution_id AND closed.key = 'result:' || c.turn || '.' || c.idx"""
+
+EVENT = "SELECT seq, execution_id, key, type, message, data, at FROM events"
+
+_BODY = ("tool_name", "tool_args", "options", "multi", "questions", "payload", "response_schema", "preview")
+
+
+def dump(value: Any) -> str:
+    """JSON, keys in the order they came in."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def canonical(value: Any) -> str:
+    """JSON with sorted keys: equal values have equal texts."""
+    return json.dumps(value, sort_keys=True)
+
+
+def request_body(new: NewRequest) -> str:
+    data = asdict(new)
+    return dump({name: data[name] for name in _BODY if data[name] is not None})
+
+
+def to_execution(row: Any) -> Execution:
+    return Execution(
+        id=ExecutionId(row[0]),
+        agent=row[1],
+        spec_digest=row[2],
+        trigger=TriggerKind(row[3]),
+        status=Status(row[4]),
+        created_at=row[5],
+        session_id=row[6],
+        parent_id=None if row[7] is None else ExecutionId(row[7]),
+        worker=None if row[8] is None else WorkerId(row[8]),
+        epoch=row[9],
+        attempts=row[10],
+        started_at=row[11],
+        finished_at=row[12],
+        work_ms=row[13],
+        error=row[14],
+        output=row[15],
+        cancelled_by=row[16],
+        usage=Usage(row[17], row[18], row[19]),
+    )
+
+
+def to_answer(row: Any) -> Answer:
+    return Answer(RequestId(row[0]), Outcome(row[1]), json.loads(row[2]), row[3], row[4], row[5])
+
+
+def to_request(row: Any) -> Request:
+    body = json.loads(row[12])
+    return Request(
+        id=RequestId(row[0]),
+        execution_id=ExecutionId(row[1]),
+        agent=row[2],
+        position=Position(row[3], row[4]),
+        source=RequestSource(row[5]),
+        kind=RequestKind(row[6]),
+        message=row[7],
+        digest=row[8],
+        occurrence=row[9],
+        created_at=row[10],
+        expires_at=row[11],
+        tool_name=body.get("tool_name"),
+        tool_args=body.get("tool_args"),
+        options=_tuple(body.get("options")),
+        multi=body.get("multi"),
+        questions=_tuple(body.get("questions")),
+        payload=body.get("payload"),
+        response_schema=body.get("response_schema"),
+        preview=None if body.get("preview") is None else Preview(**body["preview"]),
+        answer=None if row[13] is None else to_answer((row[0], *row[13:18])),
+    )
+
+
+def _tuple(value: list[Any] | None) -> tuple[Any, ...] | None:
+    return None if value is None else tuple(value)
+
+
+def to_call(row: Any) -> Call:
+    return Call(
+        position=Position(row[0], row[1]),
+        call_id=row[2],
+        tool=row[3],
+        args=json.loads(row[8]) if row[8] is not None else json.loads(row[12])["args"],
+        decision=Decision(row[4]),
+        reason=row[5],
+        state=CallState(row[6]),
+        epoch=row[7],
+        effect=None if row[9] is None else CallEffect(row[9], row[10]),
+        outcome=None if row[11] is None else CallOutcome(row[11]),
+        result=row[13],
+    )
+
+
+def to_step(row: Any) -> StepRecord:
+    return StepRecord(
+        function=row[0],
+        state=CallState(row[1]),
+        result=None if row[2] is None else json.loads(row[2]),
+        error=None if row[3] is None else json.loads(row[3]),
+    )
+
+
+def to_event(row: Any) -> Event:
+    return Event(row[0], ExecutionId(row[1]), row[2], EventType(row[3]), row[4], json.loads(row[5]), row[6])

@@ -1,0 +1,351 @@
+"""The store on SQLite; every method is one statement or one short transaction."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from agent_md.errors import (
+    AnswerConflict,
+    ConversationWaiting,
+    StoreFull,
+    StoreReadOnly,
+    UnknownExecution,
+    UnknownRequest,
+    UsageError,
+)
+from agent_md.executions.model import (
+    Answer,
+    Call,
+    Claim,
+    Event,
+    EventType,
+    Execution,
+    ExecutionId,
+    NewExecution,
+    Position,
+    Request,
+    RequestId,
+    Status,
+    StepRecord,
+    WorkerId,
+)
+from agent_md.ports import AnswerReceipt, Clock, Journal, NewAnswer, Workers
+from agent_md.stores.sqlite import writes
+from agent_md.stores.sqlite.database import Database
+from agent_md.stores.sqlite.journal import SqliteJournal
+from agent_md.stores.sqlite.rows import (
+    CALL,
+    EVENT,
+    EXECUTION,
+    REQUEST,
+    canonical,
+    dump,
+    to_call,
+    to_event,
+    to_execution,
+    to_request,
+    to_step,
+)
+
+__all__ = ["SqliteStore"]
+
+_ACTIVE = "x.status IN ('queued', 'running', 'waiting')"
+
+
+class SqliteStore:
+    """`agent_md.ports.Store` on SQLite."""
+
+    def __init__(self, path: Path | None, *, workers: Workers, clock: Clock = time.time, frozen: bool = False) -> None:
+        """Opens or makes the database at `path`; None = an empty one in memory. Raises as Database does."""
+        self._db = Database(path, frozen=frozen)
+        self._workers = workers
+        self._clock = clock
+
+    @classmethod
+    def for_reading(cls, path: Path, *, workers: Workers) -> SqliteStore:
+        """The store for one who only reads: it opens also where nothing can be written, and then shows what is there.
+
+        Overdue requests are settled if they can be."""
+        try:
+            store = cls(path, workers=workers)
+            store.executions(limit=1)
+        except (StoreReadOnly, StoreFull):
+            return cls(path, workers=workers, frozen=True)
+        with suppress(StoreReadOnly, StoreFull):
+            store.settle_overdue()
+        return store
+
+    def close(self) -> None:
+        self._db.close()
+
+    # Executions
+
+    def create(
+        self, new: NewExecution, *, spec: str, spec_digest: str, skip_if_waiting: bool, worker: WorkerId | None
+    ) -> Execution:
+        with self._db.write():
+            now = self._clock()
+            if skip_if_waiting and new.parent_id is None:
+                writes.expire_overdue(self._db, now)
+                self._refuse_if_waiting(new)
+            self._db.run("INSERT OR IGNORE INTO specs (digest, body) VALUES (?, ?)", spec_digest, spec)
+            claimed = worker is not None
+            (execution_id,) = self._db.one(
+                "INSERT INTO executions (agent, spec_digest, trigger, session_id, parent_id, seed, status, worker,"
+                " epoch, attempts, created_at, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                *(new.agent, spec_digest, new.trigger, new.session_id, new.parent_id, dump(list(new.seed))),
+                *(Status.RUNNING if claimed else Status.QUEUED, worker, int(claimed), int(claimed)),
+                *(now, now if claimed else None),
+            )
+            started = {
+                "agent": new.agent,
+                "model": json.loads(spec).get("model"),
+                "trigger": new.trigger,
+                "session_id": new.session_id,
+            }
+            writes.add_event(self._db, execution_id, "system", EventType.SYSTEM, "Started", started, now)
+            if new.seed:
+                human = new.seed[-1]
+                content = human.get("data", {}).get("content")
+                text = content if isinstance(content, str) else dump(content)
+                writes.add_event(self._db, execution_id, "human", EventType.HUMAN, text, {"message": human}, now)
+            return self.execution(execution_id)
+
+    def _refuse_if_waiting(self, new: NewExecution) -> None:
+        rows = self._db.all(
+            f"SELECT DISTINCT x.id FROM executions x JOIN requests r ON r.execution_id = x.id"
+            f" WHERE {_ACTIVE} AND x.agent = ? AND x.session_id IS ? AND x.parent_id IS NULL AND {writes.OPEN}"
+            " ORDER BY x.id",
+            *(new.agent, new.session_id),
+        )
+        if rows:
+            ids = tuple(row[0] for row in rows)
+            raise ConversationWaiting(
+                f"{new.agent} already waits for a human in this conversation (execution {', '.join(map(str, ids))}); "
+                f"answer it with `agentmd respond {ids[0]}`, end it with `agentmd cancel {ids[0]}`, "
+                "or set `on_pending: parallel`",
+                ids,
+            )
+
+    def execution(self, execution_id: ExecutionId) -> Execution:
+        row = self._db.one(f"{EXECUTION} WHERE x.id = ?", execution_id) if abs(execution_id) < 2**63 else None
+        if row is None:
+            raise UnknownExecution(f"there is no execution {execution_id}; `agentmd logs` lists them")
+        return to_execution(row)
+
+    def executions(
+        self,
+        *,
+        statuses: Collection[Status] = (),
+        agent: str | None = None,
+        session_id: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Execution]:
+        rows = self._db.all(
+            f"{EXECUTION} WHERE (? = '[]' OR x.status IN (SELECT value FROM json_each(?)))"
+            " AND (? IS NULL OR x.agent = ?) AND (? IS NULL OR x.session_id = ?)"
+            " ORDER BY x.id DESC LIMIT ? OFFSET ?",
+            *(dump(sorted(statuses)), dump(sorted(statuses)), agent, agent, session_id, session_id),
+            *(-1 if limit is None else limit, offset),
+        )
+        return [to_execution(row) for row in rows]
+
+    def seed(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
+        seed: list[dict[str, Any]] = json.loads(self._column("seed", execution_id))
+        return seed
+
+    def spec(self, execution_id: ExecutionId) -> str:
+        self.execution(execution_id)
+        (body,) = self._db.one(
+            "SELECT s.body FROM specs s JOIN executions x ON x.spec_digest = s.digest WHERE x.id = ?", execution_id
+        )
+        return str(body)
+
+    def _column(self, name: str, execution_id: ExecutionId) -> Any:
+        self.execution(execution_id)
+        return self._db.one(f"SELECT {name} FROM executions WHERE id = ?", execution_id)[0]
+
+    def claim(self, execution_id: ExecutionId, worker: WorkerId) -> Claim | None:
+        return self._claim(execution_id, worker, (Status.QUEUED,))
+
+    def claim_to_cancel(self, execution_id: ExecutionId, worker: WorkerId) -> Claim | None:
+        return self._claim(execution_id, worker, (Status.QUEUED, Status.WAITING))
+
+    def _claim(self, execution_id: ExecutionId, worker: WorkerId, free: tuple[Status, ...]) -> Claim | None:
+        with self._db.write():
+            execution = self.execution(execution_id)
+            if execution.status not in free and not self._is_abandoned(execution):
+                return None
+            return self._take(execution, worker)
+
+    def _is_abandoned(self, execution: Execution) -> bool:
+        return execution.status is Status.RUNNING and (
+            execution.worker is None or not self._workers.alive(execution.worker)
+        )
+
+    def _take(self, execution: Execution, worker: WorkerId) -> Claim:
+        epoch = execution.epoch + 1
+        self._db.run(
+            "UPDATE executions SET status = ?, worker = ?, epoch = ?, attempts = attempts + 1,"
+            " started_at = coalesce(started_at, ?) WHERE id = ?",
+            *(Status.RUNNING, worker, epoch, self._clock(), execution.id),
+        )
+        return Claim(execution.id, worker, epoch)
+
+    def abandoned(self) -> list[Execution]:
+        rows = self._db.all(f"{EXECUTION} WHERE x.status IN ('queued', 'running') ORDER BY x.id")
+        executions = [to_execution(row) for row in rows]
+        return [x for x in executions if x.status is Status.QUEUED or self._is_abandoned(x)]
+
+    def request_cancel(self, execution_id: ExecutionId, by: str) -> Execution:
+        with self._db.write():
+            self._db.run(
+                f"UPDATE executions AS x SET cancelled_by = coalesce(cancelled_by, ?) WHERE id = ? AND {_ACTIVE}",
+                *(by, execution_id if abs(execution_id) < 2**63 else None),
+            )
+            return self.execution(execution_id)
+
+    def journal(self, claim: Claim) -> Journal:
+        return SqliteJournal(self._db, claim, self._clock)
+
+    # What the journal holds
+
+    def model_step(self, execution_id: ExecutionId, turn: int) -> dict[str, Any] | None:
+        row = self._db.one("SELECT data FROM events WHERE execution_id = ? AND key = ?", execution_id, f"ai:{turn}")
+        return None if row is None else json.loads(row[0])["message"]
+
+    def call(self, execution_id: ExecutionId, position: Position) -> Call | None:
+        row = self._db.one(
+            f"{CALL} WHERE c.execution_id = ? AND c.turn = ? AND c.idx = ?",
+            *(execution_id, position.turn, position.index),
+        )
+        return None if row is None else to_call(row)
+
+    def calls(self, execution_id: ExecutionId, *, turn: int | None = None) -> list[Call]:
+        one_turn, values = ("", ()) if turn is None else (" AND c.turn = ?", (turn,))
+        rows = self._db.all(f"{CALL} WHERE c.execution_id = ?{one_turn} ORDER BY c.turn, c.idx", execution_id, *values)
+        return [to_call(row) for row in rows]
+
+    def steps(self, execution_id: ExecutionId, position: Position) -> dict[int, StepRecord]:
+        rows = self._db.all(
+            "SELECT number, function, state, result, error FROM steps"
+            " WHERE execution_id = ? AND turn = ? AND idx = ? ORDER BY number",
+            *(execution_id, position.turn, position.index),
+        )
+        return {row[0]: to_step(row[1:]) for row in rows}
+
+    # Requests and answers
+
+    def request(self, request_id: RequestId) -> Request:
+        row = self._db.one(f"{REQUEST} WHERE r.id = ?", request_id)
+        if row is None:
+            raise UnknownRequest(f"there is no request {request_id}; `agentmd pending` lists the open ones")
+        return to_request(row)
+
+    def requests(self, execution_id: ExecutionId) -> list[Request]:
+        return [to_request(r) for r in self._db.all(f"{REQUEST} WHERE r.execution_id = ? ORDER BY r.seq", execution_id)]
+
+    def open_requests(self, *, limit: int | None = None, offset: int = 0) -> list[Request]:
+        rows = self._db.all(
+            f"{REQUEST} WHERE {_ACTIVE} AND a.request_id IS NULL ORDER BY r.seq LIMIT ? OFFSET ?",
+            *(-1 if limit is None else limit, offset),
+        )
+        return [to_request(row) for row in rows]
+
+    def next_deadline(self) -> float | None:
+        (earliest,) = self._db.one(
+            f"SELECT min(r.expires_at) FROM requests r JOIN executions x ON x.id = r.execution_id"
+            f" WHERE {_ACTIVE} AND {writes.OPEN}"
+        )
+        return None if earliest is None else float(earliest)
+
+    def record_answers(
+        self, answers: Sequence[NewAnswer], *, by: str, claim_for: WorkerId | None = None
+    ) -> AnswerReceipt:
+        with self._db.write():
+            now = self._clock()
+            writes.expire_overdue(self._db, now, only=[answer.request_id for answer in answers])
+            requests = [self.request(answer.request_id) for answer in answers]
+            execution = self.execution(_same_execution(requests))
+            conflict = _first_conflict(requests, answers)
+            if conflict is None:
+                fresh = [new for new, request in zip(answers, requests, strict=True) if request.open]
+                for new in fresh:
+                    writes.add_answer(self._db, execution.id, new, by, now)
+                if fresh:
+                    writes.wake(self._db, execution.id)
+                claim = self._claim_if_queued(execution.id, claim_for)
+        if conflict is not None:  # the expiry that it may have lost to is stored by now
+            raise conflict
+        decided = tuple(request.answer or _answer(self.request(request.id)) for request in requests)
+        return AnswerReceipt(decided, recorded=bool(fresh), claim=claim)
+
+    def _claim_if_queued(self, execution_id: ExecutionId, worker: WorkerId | None) -> Claim | None:
+        execution = self.execution(execution_id)
+        if worker is None or execution.status is not Status.QUEUED:
+            return None
+        return self._take(execution, worker)
+
+    def settle_overdue(self) -> list[Answer]:
+        now = self._clock()
+        deadline = self.next_deadline()
+        if deadline is None or deadline > now:
+            return []
+        with self._db.write():
+            return writes.expire_overdue(self._db, now)
+
+    # Events
+
+    def events(self, execution_id: ExecutionId, *, after: int = 0, limit: int | None = None) -> list[Event]:
+        rows = self._db.all(
+            f"{EVENT} WHERE execution_id = ? AND seq > ? ORDER BY seq LIMIT ?",
+            *(execution_id, after, -1 if limit is None else limit),
+        )
+        return [to_event(row) for row in rows]
+
+    def version(self) -> int:
+        return self._db.version()
+
+    # Workers
+
+    def register_worker(self, worker: WorkerId, pid: int) -> None:
+        with self._db.write():
+            self._db.run("INSERT INTO workers (id, pid, started_at) VALUES (?, ?, ?)", worker, pid, self._clock())
+
+    def forget_worker(self, worker: WorkerId) -> None:
+        with self._db.write():
+            self._db.run("DELETE FROM workers WHERE id = ?", worker)
+
+
+def _same_execution(requests: Sequence[Request]) -> ExecutionId:
+    if len({request.id for request in requests}) != len(requests):
+        raise UsageError("a request is answered twice at once")
+    ids = {request.execution_id for request in requests}
+    if len(ids) != 1:
+        raise UsageError("answers are recorded for one execution at a time")
+    return ids.pop()
+
+
+def _answer(request: Request) -> Answer:
+    assert request.answer is not None
+    return request.answer
+
+
+def _first_conflict(requests: Sequence[Request], answers: Sequence[NewAnswer]) -> AnswerConflict | None:
+    for request, new in zip(requests, answers, strict=True):
+        given = request.answer
+        if given is not None and (given.outcome, canonical(given.value)) != (new.outcome, canonical(new.value)):
+            when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(given.answered_at))
+            return AnswerConflict(
+                f"request {request.id} was {given.outcome} by {given.answered_by} at {when}; this answer was not taken",
+                str(given.outcome),
+                given.answered_by,
+                given.answered_at,
+            )
+    return None

@@ -1,0 +1,91 @@
+"""Statements that several transactions share. Each must run inside `Database.write()`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from agent_md.executions.model import (
+    Answer,
+    EventType,
+    ExecutionId,
+    NewRequest,
+    Outcome,
+    RequestId,
+    Status,
+)
+from agent_md.ports import NewAnswer
+from agent_md.stores.sqlite.database import Database
+from agent_md.stores.sqlite.rows import dump, request_body
+
+__all__ = ["OPEN", "add_answer", "add_event", "expire_overdue", "open_request", "wake"]
+
+OPEN = "NOT EXISTS (SELECT 1 FROM answers a WHERE a.request_id = r.id)"
+_ACTIVE = "x.status IN ('queued', 'running', 'waiting')"
+
+
+def add_event(
+    db: Database, execution_id: ExecutionId, key: str, type: EventType, message: str, data: dict[str, Any], at: float
+) -> bool:
+    """Whether the event is new; one with this key is never written twice."""
+    changed = db.run(
+        "INSERT OR IGNORE INTO events (execution_id, key, type, message, data, at) VALUES (?, ?, ?, ?, ?, ?)",
+        *(execution_id, key, type, message, dump(data), at),
+    )
+    return changed == 1
+
+
+def open_request(db: Database, execution_id: ExecutionId, new: NewRequest, at: float) -> bool:
+    """Whether the request is new; one that is there is left as it is."""
+    changed = db.run(
+        "INSERT OR IGNORE INTO requests (id, execution_id, turn, idx, source, kind, message, digest, occurrence, body,"
+        " created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        *(new.id, execution_id, new.position.turn, new.position.index, new.source, new.kind, new.message, new.digest),
+        *(new.occurrence, request_body(new), at, None if new.expires_in is None else at + new.expires_in),
+    )
+    if changed == 1:
+        data = {"request_id": new.id, "kind": new.kind, "position": str(new.position), "tool_name": new.tool_name}
+        add_event(db, execution_id, f"request:{new.id}", EventType.INTERRUPT, new.message, data, at)
+    return changed == 1
+
+
+def add_answer(db: Database, execution_id: ExecutionId, answer: NewAnswer, by: str, at: float) -> Answer:
+    """Decides an open request; its execution is not woken by this."""
+    db.run(
+        "INSERT INTO answers (request_id, outcome, value, answered_by, answered_at, digest) VALUES (?, ?, ?, ?, ?, ?)",
+        *(answer.request_id, answer.outcome, dump(answer.value), by, at, answer.digest),
+    )
+    if answer.outcome is not Outcome.CANCELLED:
+        data = {
+            "request_id": answer.request_id,
+            "outcome": answer.outcome,
+            "value": answer.value,
+            "answered_by": by,
+        }
+        add_event(db, execution_id, f"answer:{answer.request_id}", EventType.RESUMED, str(answer.outcome), data, at)
+    return Answer(answer.request_id, answer.outcome, answer.value, by, at, answer.digest)
+
+
+def wake(db: Database, execution_id: ExecutionId) -> None:
+    """An answer is a new row: a waiting execution has work again, and its row of attempts ends."""
+    db.run(
+        "UPDATE executions SET status = ?, attempts = 0 WHERE id = ? AND status = ?",
+        *(Status.QUEUED, execution_id, Status.WAITING),
+    )
+
+
+def expire_overdue(db: Database, now: float, only: Sequence[RequestId] = ()) -> list[Answer]:
+    """Records the expiry of open requests whose deadline has passed, all of them or `only` these, and wakes."""
+    rows = db.all(
+        f"SELECT r.id, r.execution_id FROM requests r JOIN executions x ON x.id = r.execution_id"
+        f" WHERE {_ACTIVE} AND r.expires_at <= ? AND {OPEN} ORDER BY r.seq",
+        now,
+    )
+    expired = []
+    for request_id, execution_id in rows:
+        if only and request_id not in only:
+            continue
+        answer = NewAnswer(RequestId(request_id), Outcome.EXPIRED, None)
+        expired.append(add_answer(db, ExecutionId(execution_id), answer, "timeout", now))
+        wake(db, ExecutionId(execution_id))
+    return expired

@@ -1,0 +1,189 @@
+"""Any store: who may write, and which drives count as attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agent_md.errors import ClaimLost
+from agent_md.executions.model import (
+    CallEffect,
+    CallState,
+    Claim,
+    RequestId,
+    WorkerId,
+)
+from agent_md.ports import Journal, Store
+from tests.support.scenes import (
+    FIRST,
+    W1,
+    W2,
+    abort,
+    ask,
+    begin,
+    finish_call,
+    gate_request,
+    journal_of,
+    proposal,
+    record,
+    snapshot,
+    succeed,
+    taken_over,
+    types_of,
+)
+from tests.support.workers import FakeWorkers
+
+WRITES: dict[str, Callable[[Journal], Any]] = {
+    "record_model_step": lambda journal: ask(journal, turn=5),
+    "record_model_step again": lambda journal: ask(journal, turn=0),
+    "start_call": lambda journal: journal.start_call(FIRST, {"path": "other"}, CallEffect("a", "b")),
+    "pause_call": lambda journal: journal.pause_call(FIRST, [gate_request(journal, id=RequestId("late"))]),
+    "finish_call": finish_call,
+    "begin_step": lambda journal: journal.begin_step(FIRST, 1, "late"),
+    "end_step": lambda journal: journal.end_step(FIRST, 0, "late", None),
+    "park": lambda journal: journal.park([]),
+    "park with an answer": lambda journal: journal.park([frozenset()]),
+    "release": lambda journal: journal.release(counted=False),
+    "release counted": lambda journal: journal.release(counted=True),
+    "finish": succeed,
+}
+
+
+every_write = pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
+
+
+def in_the_middle(store: Store) -> Journal:
+    """Of an execution with a guarded, started call and an open step."""
+    journal = journal_of(store, begin(store))
+    ask(journal)
+    journal.start_call(FIRST, {"path": "a.md"}, None)
+    journal.begin_step(FIRST, 0, "send")
+    return journal
+
+
+def attempts(store: Store, journal: Journal) -> int:
+    return store.execution(journal.claim.execution_id).attempts
+
+
+class TestFencing:
+    """A driver that lost its execution writes nothing."""
+
+    @every_write
+    def test_not_after_another_took_over(
+        self, store: Store, workers: FakeWorkers, write: Callable[[Journal], Any]
+    ) -> None:
+        old = in_the_middle(store)
+        taken_over(store, workers, old)
+        before = snapshot(store, old.claim.execution_id)
+        with pytest.raises(ClaimLost):
+            write(old)
+        assert snapshot(store, old.claim.execution_id) == before
+
+    @every_write
+    def test_not_after_the_same_worker_took_it_again(self, store: Store, write: Callable[[Journal], Any]) -> None:
+        old = in_the_middle(store)
+        old.release(counted=False)
+        assert store.claim(old.claim.execution_id, W1) is not None
+        before = snapshot(store, old.claim.execution_id)
+        with pytest.raises(ClaimLost):
+            write(old)
+        assert snapshot(store, old.claim.execution_id) == before
+
+    @every_write
+    @pytest.mark.parametrize(
+        "leave",
+        [lambda j: j.release(counted=False), lambda j: j.park([]), succeed, abort],
+        ids=["queued", "waiting", "success", "aborted"],
+    )
+    def test_not_unless_it_is_running(
+        self, store: Store, leave: Callable[[Journal], Any], write: Callable[[Journal], Any]
+    ) -> None:
+        journal = in_the_middle(store)
+        leave(journal)
+        before = snapshot(store, journal.claim.execution_id)
+        with pytest.raises(ClaimLost):
+            write(journal)
+        assert snapshot(store, journal.claim.execution_id) == before
+
+    def test_an_epoch_that_was_never_given_writes_nothing(self, store: Store) -> None:
+        execution = begin(store)
+        with pytest.raises(ClaimLost):
+            record(store.journal(Claim(execution.id, W1, 2)))
+        assert types_of(store, execution.id) == ["system", "human"]
+
+    def test_the_new_driver_writes(self, store: Store, workers: FakeWorkers) -> None:
+        old = in_the_middle(store)
+        new = taken_over(store, workers, old)
+        finish_call(new)
+        call = store.call(old.claim.execution_id, FIRST)
+        assert call is not None
+        assert call.state is CallState.FINISHED
+
+    def test_it_knows_its_claim(self, store: Store) -> None:
+        execution = begin(store)
+        claim = Claim(execution.id, W1, 1)
+        assert store.journal(claim).claim == claim
+
+
+class TestAttempts:
+    """Drives in a row that ended without a new stored row."""
+
+    @pytest.fixture
+    def third(self, store: Store, workers: FakeWorkers) -> Journal:
+        """Of the third drive; the two before it died with nothing new since the first message."""
+        journal = journal_of(store, begin(store))
+        record(journal, calls=[proposal()])
+        for number in range(3):
+            journal = taken_over(store, workers, journal, WorkerId(f"w{number}"))
+        assert attempts(store, journal) == 3
+        return journal
+
+    @pytest.mark.parametrize(
+        "write",
+        [
+            lambda journal: record(journal, 1),
+            lambda journal: journal.pause_call(FIRST, [gate_request(journal)]),
+            finish_call,
+            lambda journal: journal.park([]),
+            lambda journal: journal.release(counted=False),
+        ],
+        ids=["record_model_step", "pause_call", "finish_call", "park", "release"],
+    )
+    def test_what_ends_the_row(self, store: Store, third: Journal, write: Callable[[Journal], Any]) -> None:
+        write(third)
+        assert attempts(store, third) == 0
+
+    @pytest.mark.parametrize(
+        "write",
+        [
+            lambda journal: record(journal, 0),
+            lambda journal: journal.start_call(FIRST, {}, None),
+            lambda journal: journal.release(counted=True),
+        ],
+        ids=["a turn that is there", "start_call", "release counted"],
+    )
+    def test_what_does_not(self, store: Store, third: Journal, write: Callable[[Journal], Any]) -> None:
+        write(third)
+        assert attempts(store, third) == 3
+
+    def test_a_request_that_is_there_does_not(self, store: Store, workers: FakeWorkers) -> None:
+        journal = journal_of(store, begin(store))
+        record(journal, calls=[proposal()])
+        request = gate_request(journal)
+        journal.pause_call(FIRST, [request])
+        new = taken_over(store, workers, journal)
+        new.pause_call(FIRST, [request])
+        assert attempts(store, new) == 1
+
+    def test_a_released_attempt_goes_on_counting(self, store: Store, third: Journal) -> None:
+        third.release(counted=True)
+        claim = store.claim(third.claim.execution_id, W2)
+        assert claim is not None
+        assert attempts(store, third) == 4
+
+    def test_a_row_that_ended_starts_at_one(self, store: Store, third: Journal) -> None:
+        third.release(counted=False)
+        assert store.claim(third.claim.execution_id, W2) is not None
+        assert attempts(store, third) == 1

@@ -1,0 +1,240 @@
+"""The fenced writes of one driver on the in-memory store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from agent_md.errors import ClaimLost
+from agent_md.executions.model import (
+    Call,
+    CallEffect,
+    CallOutcome,
+    CallState,
+    Claim,
+    EventType,
+    Execution,
+    ExecutionId,
+    NewRequest,
+    Outcome,
+    Position,
+    Proposal,
+    RequestId,
+    Status,
+    StepRecord,
+    Usage,
+)
+from agent_md.ports import Ending
+from tests.support.memory_state import MemoryState, as_json
+
+__all__ = ["MemoryJournal"]
+
+
+class MemoryJournal:
+    """The `Journal` port. `monotonic` measures the time of work, in seconds."""
+
+    def __init__(self, state: MemoryState, claim: Claim, monotonic: Callable[[], float]) -> None:
+        self._state = state
+        self._claim = claim
+        self._monotonic = monotonic
+        self._since = monotonic()
+
+    @property
+    def claim(self) -> Claim:
+        return self._claim
+
+    def record_model_step(
+        self, turn: int, message: dict[str, Any], text: str, usage: Usage, proposals: Sequence[Proposal]
+    ) -> None:
+        with self._write() as execution:
+            if (self._id, turn) in self._state.model_steps:
+                return
+            stored = as_json(message)
+            self._state.model_steps[self._id, turn] = stored
+            self._state.change(self._id, usage=_sum(execution.usage, usage))
+            spent = {
+                "input_tokens": usage.input_tokens,
+                "output_tokens": usage.output_tokens,
+                "cost_usd": usage.cost_usd,
+            }
+            self._state.add_event(self._id, f"ai:{turn}", EventType.AI, text, {"message": stored, "usage": spent})
+            for proposal in proposals:
+                self._propose(proposal)
+                if proposal.request is not None:
+                    self._state.open_request(execution, proposal.request)
+
+    def start_call(self, position: Position, args: dict[str, Any], effect: CallEffect | None) -> None:
+        with self._write():
+            if not self._state.call(self._id, position).state.closed:
+                self._move(position, CallState.STARTED, args=as_json(args), effect=effect)
+
+    def pause_call(self, position: Position, requests: Sequence[NewRequest]) -> None:
+        with self._write() as execution:
+            if self._state.call(self._id, position).state.closed:
+                return
+            self._move(position, CallState.PAUSED)
+            for request in requests:
+                self._state.open_request(execution, request)
+
+    def finish_call(
+        self, position: Position, state: CallState, outcome: CallOutcome, text: str, message: dict[str, Any]
+    ) -> None:
+        with self._write():
+            self._close(position, state, outcome, text, message)
+
+    def begin_step(self, position: Position, number: int, function: str) -> None:
+        with self._write():
+            steps = self._state.steps.setdefault((self._id, position), {})
+            steps.setdefault(number, StepRecord(function, CallState.STARTED))
+
+    def end_step(self, position: Position, number: int, result: Any, error: dict[str, Any] | None) -> None:
+        with self._write():
+            steps = self._state.steps[self._id, position]
+            begun = steps[number]
+            if not begun.state.closed:
+                steps[number] = StepRecord(begun.function, CallState.FINISHED, as_json(result), as_json(error))
+
+    def park(self, waits: Collection[frozenset[RequestId]]) -> bool:
+        with self._state.lock:
+            self._check()
+            if any(all(not self._state.request(request_id).open for request_id in wait) for wait in waits):
+                return False
+            with self._write():
+                open_ids = [request.id for request in self._state.open_requests(self._id)]
+                count = "an answer" if len(open_ids) == 1 else f"{len(open_ids)} answers"
+                self._event(
+                    f"waiting:{self._claim.epoch}",
+                    EventType.WAITING,
+                    f"Waiting for {count}",
+                    {"request_ids": open_ids},
+                )
+                self._state.change(self._id, status=Status.WAITING, worker=None, attempts=0)
+            return True
+
+    def release(self, *, counted: bool) -> None:
+        with self._write() as execution:
+            attempts = execution.attempts if counted else 0
+            self._state.change(self._id, status=Status.QUEUED, worker=None, attempts=attempts)
+
+    def finish(self, ending: Ending) -> None:
+        with self._write() as execution:
+            for position, state, outcome, text in ending.closings:
+                self._close(position, state, outcome, text, self._closing_message(position, text))
+            for request in self._state.open_requests(self._id):
+                self._state.decide(request, Outcome.CANCELLED, None, ending.ended_by or "policy")
+            if ending.output is not None:
+                self._event("final", EventType.FINAL_ANSWER, ending.output, {})
+            ended = {
+                "status": ending.status,
+                "error": ending.error,
+                "duration_ms": execution.work_ms,
+                "total_tokens": execution.usage.total_tokens,
+                "cost_usd": execution.usage.cost_usd,
+                "ended_by": ending.ended_by,
+            }
+            self._event("complete", EventType.COMPLETE, ending.status.value, ended)
+            self._state.change(
+                self._id,
+                status=ending.status,
+                error=ending.error,
+                output=ending.output,
+                worker=None,
+                finished_at=self._state.now(),
+            )
+
+    @property
+    def _id(self) -> ExecutionId:
+        return self._claim.execution_id
+
+    def _check(self) -> Execution:
+        execution = self._state.execution(self._id)
+        if execution.epoch != self._claim.epoch or execution.status is not Status.RUNNING:
+            raise ClaimLost(f"execution {self._id} is no longer driven by worker {self._claim.worker}; stop driving it")
+        return execution
+
+    @contextmanager
+    def _write(self) -> Iterator[Execution]:
+        with self._state.lock:
+            with self._state.transaction():
+                execution = self._check()
+                events_before = self._state.last_seq
+                worked_ms = int((self._monotonic() - self._since) * 1000)
+                yield self._state.change(self._id, work_ms=execution.work_ms + worked_ms)
+                if self._state.last_seq != events_before:
+                    self._state.change(self._id, attempts=0)
+            self._since += worked_ms / 1000
+
+    def _event(self, key: str, kind: EventType, message: str, data: dict[str, Any]) -> None:
+        self._state.add_event(self._id, key, kind, message, data)
+
+    def _propose(self, proposal: Proposal) -> None:
+        args = as_json(proposal.args)
+        self._state.calls[self._id, proposal.position] = Call(
+            position=proposal.position,
+            call_id=proposal.call_id,
+            tool=proposal.tool,
+            args=args,
+            decision=proposal.decision,
+            reason=proposal.reason,
+            state=CallState.PROPOSED,
+            epoch=self._claim.epoch,
+        )
+        self._event(
+            f"call:{proposal.position}",
+            EventType.TOOL_CALL,
+            f"{proposal.tool} → {json.dumps(args, ensure_ascii=False)}",
+            {
+                "call_id": proposal.call_id,
+                "tool_name": proposal.tool,
+                "args": args,
+                "position": str(proposal.position),
+                "decision": proposal.decision,
+            },
+        )
+
+    def _move(self, position: Position, state: CallState, **fields: Any) -> None:
+        self._state.change_call(self._id, position, state=state, epoch=self._claim.epoch, **fields)
+
+    def _close(
+        self, position: Position, state: CallState, outcome: CallOutcome, text: str, message: dict[str, Any]
+    ) -> None:
+        call = self._state.call(self._id, position)
+        if call.state.closed:
+            return
+        self._move(position, state, outcome=outcome, result=text)
+        self._event(
+            f"result:{position}",
+            EventType.TOOL_RESULT,
+            text,
+            {
+                "call_id": call.call_id,
+                "tool_name": call.tool,
+                "position": str(position),
+                "outcome": outcome,
+                "message": message,
+            },
+        )
+
+    def _closing_message(self, position: Position, text: str) -> dict[str, Any]:
+        call = self._state.call(self._id, position)
+        return {
+            "type": "tool",
+            "data": {
+                "content": text,
+                "tool_call_id": call.call_id,
+                "name": call.tool,
+                "id": f"{self._id}:tool:{position}",
+                "status": "error",
+            },
+        }
+
+
+def _sum(one: Usage, other: Usage) -> Usage:
+    unknown = one.cost_usd is None or other.cost_usd is None
+    return Usage(
+        input_tokens=one.input_tokens + other.input_tokens,
+        output_tokens=one.output_tokens + other.output_tokens,
+        cost_usd=None if unknown else (one.cost_usd or 0.0) + (other.cost_usd or 0.0),
+    )

@@ -1,0 +1,195 @@
+"""What the in-memory store keeps, and the changes that its store and its journal share.
+
+Whoever changes anything does it inside `transaction`; nothing else here takes the lock.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import RLock
+from typing import Any
+
+from agent_md.errors import StoreError, UnknownExecution, UnknownRequest
+from agent_md.executions.model import (
+    Answer,
+    Call,
+    Claim,
+    Event,
+    EventType,
+    Execution,
+    ExecutionId,
+    NewRequest,
+    Outcome,
+    Position,
+    Request,
+    RequestId,
+    Status,
+    StepRecord,
+    WorkerId,
+)
+
+__all__ = ["MemoryState", "as_json"]
+
+
+def as_json(value: Any) -> Any:
+    """The value as it comes back from storage: a copy made of JSON types only."""
+    return json.loads(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+class MemoryState:
+    """The tables, as dicts. Insertion order is age."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.lock = RLock()
+        self.now = clock
+        self.version = 0
+        self.executions: dict[ExecutionId, Execution] = {}
+        self.specs: dict[ExecutionId, str] = {}
+        self.seeds: dict[ExecutionId, list[dict[str, Any]]] = {}
+        self.events: dict[ExecutionId, dict[str, Event]] = {}
+        self.model_steps: dict[tuple[ExecutionId, int], dict[str, Any]] = {}
+        self.calls: dict[tuple[ExecutionId, Position], Call] = {}
+        self.steps: dict[tuple[ExecutionId, Position], dict[int, StepRecord]] = {}
+        self.requests: dict[RequestId, Request] = {}
+        self.workers: dict[WorkerId, int] = {}
+        self.last_seq = 0
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Holds the lock; when the block raises, everything is as it was before it."""
+        with self.lock:
+            before = {name: _copied(value) for name, value in vars(self).items() if name not in ("lock", "now")}
+            try:
+                yield
+            except BaseException:
+                vars(self).update(before)
+                raise
+
+    def execution(self, execution_id: ExecutionId) -> Execution:
+        if execution_id not in self.executions:
+            raise UnknownExecution(f"there is no execution {execution_id}; list them with: agentmd logs")
+        return self.executions[execution_id]
+
+    def request(self, request_id: RequestId) -> Request:
+        if request_id not in self.requests:
+            raise UnknownRequest(f"there is no request {request_id}; list the open ones with: agentmd pending")
+        return self.requests[request_id]
+
+    def call(self, execution_id: ExecutionId, position: Position) -> Call:
+        if (execution_id, position) not in self.calls:
+            raise StoreError(f"execution {execution_id} has no call at {position}; store its message first")
+        return self.calls[execution_id, position]
+
+    def change(self, execution_id: ExecutionId, **fields: Any) -> Execution:
+        self.version += 1
+        changed = replace(self.executions[execution_id], **fields)
+        self.executions[execution_id] = changed
+        return changed
+
+    def change_call(self, execution_id: ExecutionId, position: Position, **fields: Any) -> None:
+        self.version += 1
+        self.calls[execution_id, position] = replace(self.call(execution_id, position), **fields)
+
+    def add_event(
+        self, execution_id: ExecutionId, key: str, kind: EventType, message: str, data: dict[str, Any]
+    ) -> None:
+        """Stores an event, unless the execution has one with this key."""
+        events = self.events.setdefault(execution_id, {})
+        if key in events:
+            return
+        self.version += 1
+        self.last_seq += 1
+        events[key] = Event(self.last_seq, execution_id, key, kind, message, as_json(data), self.now())
+
+    def open_requests(self, execution_id: ExecutionId | None = None) -> list[Request]:
+        return [
+            request
+            for request in self.requests.values()
+            if request.open and execution_id in (None, request.execution_id)
+        ]
+
+    def open_request(self, execution: Execution, new: NewRequest) -> None:
+        """Opens a request, unless it is there."""
+        if new.id in self.requests:
+            return
+        now = self.now()
+        self.requests[new.id] = Request(
+            id=new.id,
+            execution_id=execution.id,
+            agent=execution.agent,
+            position=new.position,
+            source=new.source,
+            kind=new.kind,
+            message=new.message,
+            digest=new.digest,
+            occurrence=new.occurrence,
+            created_at=now,
+            tool_name=new.tool_name,
+            tool_args=as_json(new.tool_args),
+            options=new.options,
+            multi=new.multi,
+            questions=None if new.questions is None else tuple(as_json(new.questions)),
+            payload=as_json(new.payload),
+            response_schema=as_json(new.response_schema),
+            preview=new.preview,
+            expires_at=None if new.expires_in is None else now + new.expires_in,
+        )
+        self.add_event(
+            execution.id,
+            f"request:{new.id}",
+            EventType.INTERRUPT,
+            new.message,
+            {"request_id": new.id, "kind": new.kind, "position": str(new.position), "tool_name": new.tool_name},
+        )
+
+    def decide(self, request: Request, outcome: Outcome, value: Any, by: str, digest: str | None = None) -> Answer:
+        """Records the one answer of an open request."""
+        self.version += 1
+        answer = Answer(request.id, outcome, as_json(value), by, self.now(), digest)
+        self.requests[request.id] = replace(request, answer=answer)
+        if outcome is not Outcome.CANCELLED:
+            self.add_event(
+                request.execution_id,
+                f"answer:{request.id}",
+                EventType.RESUMED,
+                outcome.value,
+                {"request_id": request.id, "outcome": outcome, "value": answer.value, "answered_by": by},
+            )
+        return answer
+
+    def take(self, execution_id: ExecutionId, worker: WorkerId) -> Claim:
+        """Gives the execution to a worker, with the next epoch, as one more attempt."""
+        before = self.executions[execution_id]
+        self.change(
+            execution_id,
+            status=Status.RUNNING,
+            worker=worker,
+            epoch=before.epoch + 1,
+            attempts=before.attempts + 1,
+            started_at=self.now() if before.started_at is None else before.started_at,
+        )
+        return Claim(execution_id, worker, before.epoch + 1)
+
+    def wake(self, execution_id: ExecutionId) -> None:
+        """A waiting execution has work again; its answer was a new row."""
+        if self.executions[execution_id].status is Status.WAITING:
+            self.change(execution_id, status=Status.QUEUED, attempts=0)
+
+    def expire(self, requests: list[Request]) -> list[Answer]:
+        """Records the expiry of those of the open requests whose deadline has come, and wakes their executions."""
+        now = self.now()
+        overdue = [r for r in requests if r.open and r.expires_at is not None and r.expires_at <= now]
+        answers = [self.decide(request, Outcome.EXPIRED, None, "timeout") for request in overdue]
+        for request in overdue:
+            self.wake(request.execution_id)
+        return answers
+
+
+def _copied(table: Any) -> Any:
+    """A copy of a table, two levels deep: below are values that never change."""
+    if not isinstance(table, dict):
+        return table
+    return {key: dict(row) if isinstance(row, dict) else row for key, row in table.items()}

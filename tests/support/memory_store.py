@@ -1,0 +1,285 @@
+"""The store in memory: a fake for tests of whoever uses the port, held to the same contract suite as the real one."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Sequence
+from copy import deepcopy
+from typing import Any
+
+from agent_md.errors import AnswerConflict, ConversationWaiting, UsageError
+from agent_md.executions.model import (
+    Answer,
+    Call,
+    Claim,
+    Event,
+    EventType,
+    Execution,
+    ExecutionId,
+    NewExecution,
+    Position,
+    Request,
+    RequestId,
+    Status,
+    StepRecord,
+    WorkerId,
+)
+from agent_md.ports import AnswerReceipt, Clock, NewAnswer, Workers
+from tests.support.memory_journal import MemoryJournal
+from tests.support.memory_state import MemoryState, as_json
+
+__all__ = ["MemoryStore"]
+
+
+class MemoryStore:
+    """The `Store` port on plain dicts under one lock; what it gives out are copies. `monotonic` measures work."""
+
+    def __init__(self, *, workers: Workers, clock: Clock = time.time, monotonic: Clock = time.monotonic) -> None:
+        self._state = MemoryState(clock)
+        self._workers = workers
+        self._monotonic = monotonic
+
+    # Executions
+
+    def create(
+        self, new: NewExecution, *, spec: str, spec_digest: str, skip_if_waiting: bool, worker: WorkerId | None
+    ) -> Execution:
+        state = self._state
+        with state.transaction():
+            if skip_if_waiting and new.parent_id is None:
+                state.expire(state.open_requests())
+                self._refuse_if_waiting(new)
+            execution_id = ExecutionId(len(state.executions) + 1)
+            state.executions[execution_id] = Execution(
+                id=execution_id,
+                agent=new.agent,
+                spec_digest=spec_digest,
+                trigger=new.trigger,
+                status=Status.QUEUED,
+                created_at=state.now(),
+                session_id=new.session_id,
+                parent_id=new.parent_id,
+            )
+            state.specs[execution_id] = spec
+            state.seeds[execution_id] = as_json(new.seed)
+            human = state.seeds[execution_id][-1]
+            state.add_event(execution_id, "system", EventType.SYSTEM, "Started", _started(new, spec))
+            state.add_event(execution_id, "human", EventType.HUMAN, _text(human), {"message": human})
+            if worker is not None:
+                state.take(execution_id, worker)
+            return deepcopy(state.executions[execution_id])
+
+    def execution(self, execution_id: ExecutionId) -> Execution:
+        with self._state.lock:
+            return deepcopy(self._state.execution(execution_id))
+
+    def executions(
+        self,
+        *,
+        statuses: Collection[Status] = (),
+        agent: str | None = None,
+        session_id: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Execution]:
+        with self._state.lock:
+            found = [
+                execution
+                for execution in reversed(self._state.executions.values())
+                if (not statuses or execution.status in statuses)
+                and agent in (None, execution.agent)
+                and session_id in (None, execution.session_id)
+            ]
+            return deepcopy(_page(found, limit, offset))
+
+    def seed(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
+        with self._state.lock:
+            self._state.execution(execution_id)
+            return deepcopy(self._state.seeds[execution_id])
+
+    def spec(self, execution_id: ExecutionId) -> str:
+        with self._state.lock:
+            self._state.execution(execution_id)
+            return self._state.specs[execution_id]
+
+    def claim(self, execution_id: ExecutionId, worker: WorkerId) -> Claim | None:
+        with self._state.lock:
+            free = self._free(self._state.execution(execution_id))
+            return self._state.take(execution_id, worker) if free else None
+
+    def abandoned(self) -> list[Execution]:
+        with self._state.lock:
+            return deepcopy([execution for execution in self._state.executions.values() if self._free(execution)])
+
+    def request_cancel(self, execution_id: ExecutionId, by: str) -> Execution:
+        with self._state.lock:
+            execution = self._state.execution(execution_id)
+            if not execution.status.final and execution.cancelled_by is None:
+                execution = self._state.change(execution_id, cancelled_by=by)
+            return deepcopy(execution)
+
+    def claim_to_cancel(self, execution_id: ExecutionId, worker: WorkerId) -> Claim | None:
+        with self._state.lock:
+            execution = self._state.execution(execution_id)
+            free = execution.status is Status.WAITING or self._free(execution)
+            return self._state.take(execution_id, worker) if free else None
+
+    def journal(self, claim: Claim) -> MemoryJournal:
+        return MemoryJournal(self._state, claim, self._monotonic)
+
+    # What the journal holds
+
+    def model_step(self, execution_id: ExecutionId, turn: int) -> dict[str, Any] | None:
+        with self._state.lock:
+            return deepcopy(self._state.model_steps.get((execution_id, turn)))
+
+    def call(self, execution_id: ExecutionId, position: Position) -> Call | None:
+        with self._state.lock:
+            return deepcopy(self._state.calls.get((execution_id, position)))
+
+    def calls(self, execution_id: ExecutionId, *, turn: int | None = None) -> list[Call]:
+        with self._state.lock:
+            calls = [
+                call
+                for (owner, position), call in self._state.calls.items()
+                if owner == execution_id and turn in (None, position.turn)
+            ]
+            return deepcopy(sorted(calls, key=lambda call: call.position))
+
+    def steps(self, execution_id: ExecutionId, position: Position) -> dict[int, StepRecord]:
+        with self._state.lock:
+            return deepcopy(self._state.steps.get((execution_id, position), {}))
+
+    # Requests and answers
+
+    def request(self, request_id: RequestId) -> Request:
+        with self._state.lock:
+            return deepcopy(self._state.request(request_id))
+
+    def requests(self, execution_id: ExecutionId) -> list[Request]:
+        with self._state.lock:
+            return deepcopy([r for r in self._state.requests.values() if r.execution_id == execution_id])
+
+    def open_requests(self, *, limit: int | None = None, offset: int = 0) -> list[Request]:
+        with self._state.lock:
+            return deepcopy(_page(self._state.open_requests(), limit, offset))
+
+    def next_deadline(self) -> float | None:
+        with self._state.lock:
+            deadlines = [r.expires_at for r in self._state.open_requests() if r.expires_at is not None]
+            return min(deadlines, default=None)
+
+    def record_answers(
+        self, answers: Sequence[NewAnswer], *, by: str, claim_for: WorkerId | None = None
+    ) -> AnswerReceipt:
+        state = self._state
+        with state.lock:
+            named = [state.request(answer.request_id) for answer in answers]
+            owners = {request.execution_id for request in named}
+            if len(owners) != 1:
+                raise UsageError(f"the answers are for {len(owners)} executions; record those of one at a time")
+            if len({request.id for request in named}) != len(named):
+                raise UsageError("a request is answered twice at once; give one answer")
+            execution_id = owners.pop()
+            state.expire(named)
+            with state.transaction():
+                fresh = self._undecided(answers)
+                for answer in fresh:
+                    state.decide(state.request(answer.request_id), answer.outcome, answer.value, by, answer.digest)
+                if fresh:
+                    state.wake(execution_id)
+                claim = self._take_queued(execution_id, claim_for)
+            recorded = tuple(state.request(answer.request_id).answer for answer in answers)
+            return deepcopy(AnswerReceipt(tuple(a for a in recorded if a is not None), bool(fresh), claim))
+
+    def settle_overdue(self) -> list[Answer]:
+        with self._state.lock:
+            return deepcopy(self._state.expire(self._state.open_requests()))
+
+    # Events
+
+    def events(self, execution_id: ExecutionId, *, after: int = 0, limit: int | None = None) -> list[Event]:
+        with self._state.lock:
+            events = [event for event in self._state.events.get(execution_id, {}).values() if event.seq > after]
+            return deepcopy(_page(events, limit, 0))
+
+    def version(self) -> int:
+        with self._state.lock:
+            return self._state.version
+
+    # Workers
+
+    def register_worker(self, worker: WorkerId, pid: int) -> None:
+        with self._state.lock:
+            self._state.workers[worker] = pid
+
+    def forget_worker(self, worker: WorkerId) -> None:
+        with self._state.lock:
+            self._state.workers.pop(worker, None)
+
+    def close(self) -> None:
+        pass
+
+    def _free(self, execution: Execution) -> bool:
+        if execution.status is Status.QUEUED:
+            return True
+        held = execution.worker is not None and self._workers.alive(execution.worker)
+        return execution.status is Status.RUNNING and not held
+
+    def _refuse_if_waiting(self, new: NewExecution) -> None:
+        owners = sorted({request.execution_id for request in self._state.open_requests()})
+        conversation = (new.agent, new.session_id)
+        waiting = [
+            owner
+            for owner in owners
+            if (self._state.executions[owner].agent, self._state.executions[owner].session_id) == conversation
+        ]
+        if waiting:
+            ids = ", ".join(str(owner) for owner in waiting)
+            message = f"{new.agent} was not started: execution {ids} waits for an answer; see: agentmd pending"
+            raise ConversationWaiting(message, tuple(int(owner) for owner in waiting))
+
+    def _undecided(self, answers: Sequence[NewAnswer]) -> list[NewAnswer]:
+        fresh = []
+        for answer in answers:
+            decided = self._state.request(answer.request_id).answer
+            if decided is None:
+                fresh.append(answer)
+            elif not _same(decided, answer):
+                raise AnswerConflict(
+                    f"request {answer.request_id} was {decided.outcome} by {decided.answered_by} before",
+                    decided.outcome,
+                    decided.answered_by,
+                    decided.answered_at,
+                )
+        return fresh
+
+    def _take_queued(self, execution_id: ExecutionId, claim_for: WorkerId | None) -> Claim | None:
+        queued = self._state.executions[execution_id].status is Status.QUEUED
+        return self._state.take(execution_id, claim_for) if queued and claim_for is not None else None
+
+
+def _started(new: NewExecution, spec: str) -> dict[str, Any]:
+    data: dict[str, Any] = {"agent": new.agent, "trigger": new.trigger, "session_id": new.session_id}
+    if (model := json.loads(spec).get("model")) is not None:
+        data["model"] = model
+    return data
+
+
+def _text(message: dict[str, Any]) -> str:
+    content = message["data"]["content"]
+    return content if isinstance(content, str) else json.dumps(content)
+
+
+def _same(decided: Answer, answer: NewAnswer) -> bool:
+    """Whether both decide alike. Compared as JSON, where 1 and true differ."""
+    return decided.outcome is answer.outcome and _canonical(decided.value) == _canonical(answer.value)
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _page(found: list[Any], limit: int | None, offset: int) -> list[Any]:
+    return found[offset:] if limit is None else found[offset : offset + limit]
