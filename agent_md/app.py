@@ -1,0 +1,321 @@
+"""The one place that wires: from settings to a registry, a store, tools, models and the loop.
+
+Nothing heavy is imported here until it is needed: commands that only read the store load none of LangGraph.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_md.agents.registry import Registry, scan
+from agent_md.agents.rules import unknown_tools
+from agent_md.agents.spec import AgentSpec
+from agent_md.agents.text import render
+from agent_md.errors import AgentDisabled, AgentFileInvalid, StateDirUnusable, UsageError
+from agent_md.executions.model import Claim, Execution, ExecutionId, NewExecution, Status, TriggerKind, WorkerId
+from agent_md.models.factory import check_model, with_address
+from agent_md.ports import Journal, ProgressSink, Store
+from agent_md.settings import Settings
+from agent_md.stores.local_disk import require_local_disk
+from agent_md.stores.sqlite.store import SqliteStore
+from agent_md.stores.workers import LockWorkers, WorkerHandle
+from agent_md.tools.base import Tool, declaration
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
+    from agent_md.graph.bench import Bench
+    from agent_md.runner.advance import Runner
+    from agent_md.tools.sandbox import Sandbox
+
+__all__ = ["App"]
+
+
+class App:
+    """One workspace, opened by one process. Parts are made when first used; `close` frees what was."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._store: Store | None = None
+        self._worker: WorkerHandle | None = None
+        self._checkpoints: Any = None
+
+    @cached_property
+    def registry(self) -> Registry:
+        """The agent files as they are now."""
+        return scan(self.settings.agents_dir, self.settings.workspace, self.settings.defaults)
+
+    @cached_property
+    def _workers(self) -> LockWorkers:
+        return LockWorkers(self.settings.state_dir / "workers")
+
+    @property
+    def _scripts_dir(self) -> Path:
+        return self.settings.agents_dir / "_config" / "scripts"
+
+    @property
+    def store(self) -> Store:
+        """The store, made if need be, with overdue requests settled. Raises StoreError or StateDirUnusable."""
+        if self._store is None:
+            self._make_state_dir()
+            self._store = SqliteStore(self.settings.database, workers=self._workers)
+            self._store.settle_overdue()
+        return self._store
+
+    @property
+    def reading_store(self) -> Store:
+        """The store for a command that only reads: nothing is made, and overdue requests are settled if it can be."""
+        if self._store is None:
+            if not self.settings.database.exists():
+                self._store = SqliteStore(None, workers=self._workers)
+            else:
+                self._store = SqliteStore.for_reading(self.settings.database, workers=self._workers)
+        return self._store
+
+    @property
+    def worker(self) -> WorkerId:
+        """This process as a worker, alive until `close` or its death."""
+        if self._worker is None:
+            store = self.store
+            self._worker = self._workers.acquire()
+            store.register_worker(self._worker.id, os.getpid())
+        return self._worker.id
+
+    def _make_state_dir(self) -> None:
+        folder = self.settings.state_dir
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.settings.database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if folder.stat().st_uid == os.geteuid():
+                folder.chmod(0o700)
+        except OSError as error:
+            raise StateDirUnusable(
+                f"the state folder {folder} cannot be made: {error.strerror}; nothing was started. "
+                "Set `state_dir` in config.yaml to a folder that can be written"
+            ) from error
+        require_local_disk(folder)
+        ignore = folder / ".gitignore"
+        if not ignore.exists():
+            ignore.touch(mode=0o600)
+            ignore.write_text("*\n", encoding="utf-8")
+
+    # Agents
+
+    def start(
+        self,
+        name: str,
+        *,
+        args: Sequence[str] = (),
+        message: str | None = None,
+        trigger: TriggerKind = TriggerKind.MANUAL,
+        session_id: str | None = None,
+        claimed: bool = True,
+    ) -> Execution:
+        """Creates an execution of an agent, claimed by this process or queued, after checking all that can be checked.
+
+        Raises UsageError, with nothing created: unknown, invalid or disabled agent, no key, a limit that cannot be
+        kept, rules that name unknown tools, a conversation that waits (ConversationWaiting).
+        """
+        spec = self.runnable_spec(name)
+        system, human = render(
+            *(spec.body, args, message, self.settings.environment(), self._never_in_prompts(spec)),
+            placeholders=[secret.name for secret in spec.secrets],
+        )
+        text = human.encode("utf-8", "backslashreplace").decode()  # an argument may hold bytes that are no text
+        seed = [{"type": "human", "data": {"content": text, "id": f"human:{uuid.uuid4().hex}"}}]
+        if system.strip():
+            seed.insert(0, {"type": "system", "data": {"content": system, "id": "system"}})
+        return self.store.create(
+            NewExecution(agent=spec.name, trigger=trigger, seed=tuple(seed), session_id=session_id),
+            spec=spec.to_json(),
+            spec_digest=spec.digest,
+            skip_if_waiting=spec.on_pending == "skip",
+            worker=self.worker if claimed else None,
+        )
+
+    def runnable_spec(self, name: str) -> AgentSpec:
+        """The agent's spec, checked for everything that would keep it from running here. Raises UsageError."""
+        spec = self.registry.get(name).spec
+        if not spec.enabled:
+            raise AgentDisabled(f"{spec.name} is disabled; set `enabled: true` in {spec.source_path} to run it")
+        problems = self.problems(spec)
+        if problems:
+            raise problems[0]
+        return spec
+
+    def problems(self, spec: AgentSpec) -> list[UsageError]:
+        """Everything that would keep a parsed agent from running: model and key, limits, tools, rules."""
+        found: list[UsageError] = []
+        try:
+            environ = self.settings.environment()
+            check_model(with_address(spec.model, environ), environ, self._scripts_dir)
+        except UsageError as error:
+            found.append(error)
+        found.extend(_unpriced(spec))
+        try:
+            tools = self.tools(spec)
+        except UsageError as error:
+            return [*found, error]
+        found.extend(self._unknown_rules(spec, tools))
+        return found
+
+    def _unknown_rules(self, spec: AgentSpec, tools: Mapping[str, Tool]) -> list[UsageError]:
+        from agent_md.tools.builtin import RESERVED_NAMES
+
+        if spec.mcp:  # their tools are not known here
+            return []
+        known = {*RESERVED_NAMES, *tools}
+        wrong = unknown_tools(spec, known)
+        if any(rule in spec.confirm_tools for rule, _ in wrong):
+            wrong = unknown_tools(spec, known, elsewhere=self._tools_of_all_agents())
+        return [
+            AgentFileInvalid(
+                f"{spec.source_path}: the rule {rule!r} names no tool of {spec.name}"
+                + (f"; did you mean {near!r}?" if near else f"; its tools are: {', '.join(sorted(tools))}")
+            )
+            for rule, near in wrong
+        ]
+
+    def _tools_of_all_agents(self) -> set[str]:
+        """`defaults.confirm_tools` is for all agents, and may name a tool that only some of them have."""
+        return {name for entry in self.registry.agents for name in self.tools(entry.spec, lenient=True)}
+
+    def check(self, spec: AgentSpec) -> list[str]:
+        """Everything that is wrong with a parsed agent: what `problems` finds, and what building its graph does."""
+        problems = [str(problem) for problem in self.problems(spec)]
+        try:
+            self._build(spec)
+        except Exception as error:  # of whatever library: an agent that cannot be built must not pass
+            problems.append(f"its graph cannot be built: {type(error).__name__}: {error}")
+        return problems
+
+    def _build(self, spec: AgentSpec) -> None:
+        from agent_md.graph.build import build_graph
+
+        execution = Execution(ExecutionId(0), spec.name, spec.digest, TriggerKind.MANUAL, Status.QUEUED, created_at=0)
+        journal = self.reading_store.journal(Claim(execution.id, WorkerId(""), 0))
+        build_graph(self._bench(execution, spec, journal, _Nobody()), None)
+
+    def drifted(self, execution: Execution) -> bool:
+        """Whether the agent's file, or a default behind it, is no longer what the execution started with."""
+        return self.registry.current_digest(execution.agent) != execution.spec_digest
+
+    def _never_in_prompts(self, spec: AgentSpec) -> Collection[str]:
+        return {*self.settings.dotenv, *(secret.name for secret in spec.secrets), *_PROVIDER_KEYS}
+
+    def tools(self, spec: AgentSpec, *, lenient: bool = False) -> dict[str, Tool]:
+        """The tools of an agent by name. With `lenient` a module that cannot be loaded is left out, else UsageError."""
+        from agent_md.graph.foreign_interrupt import foreign_interrupts
+        from agent_md.tools.builtin import RESERVED_NAMES, builtin_tools
+        from agent_md.tools.custom import load_custom_tools
+
+        tools: list[Tool] = list(builtin_tools(self._sandbox(spec)))
+        for group in [[module] for module in spec.tools] if lenient else [list(spec.tools)]:
+            try:
+                tools += load_custom_tools(
+                    self.settings.tools_dir, group, reserved=RESERVED_NAMES, surroundings=foreign_interrupts
+                )
+            except UsageError:
+                if not lenient:
+                    raise
+        return {tool.name: tool for tool in tools}
+
+    def _sandbox(self, spec: AgentSpec) -> Sandbox:
+        from agent_md.tools.forbidden import Forbidden
+        from agent_md.tools.sandbox import Sandbox
+
+        settings = self.settings
+        forbidden = Forbidden(
+            settings.agents_dir,
+            folders=(settings.state_dir, settings.tools_dir, settings.skills_dir),
+            files=(settings.database, settings.checkpoint_database, settings.mcp_config),
+        )
+        return Sandbox(settings.workspace, spec.paths, forbidden)
+
+    # Driving
+
+    def runner(self) -> Runner:
+        """The loop, on this workspace's store and checkpoints."""
+        from agent_md.runner.advance import Runner
+
+        return Runner(self.store, self._checkpointer(), self._bench)
+
+    def _checkpointer(self) -> BaseCheckpointSaver[str]:
+        from agent_md.stores.checkpoints import Checkpoints
+
+        if self._checkpoints is None:
+            self._checkpoints = Checkpoints(self.settings.checkpoint_database)
+        saver: BaseCheckpointSaver[str] = self._checkpoints
+        return saver
+
+    def _bench(self, execution: Execution, spec: AgentSpec, journal: Journal, sink: ProgressSink) -> Bench:
+        from agent_md.graph.bench import Bench
+        from agent_md.models.spec_model import SpecModel
+        from agent_md.models.usage import usage_of
+
+        tools = self.tools(spec, lenient=True)
+        sandbox = self._sandbox(spec)
+        model = SpecModel(
+            spec, [declaration(tool) for tool in tools.values()], self.settings.environment(), self._scripts_dir
+        )
+        return Bench(
+            execution=execution,
+            spec=spec,
+            store=self.reading_store,
+            journal=journal,
+            tools=tools,
+            call_model=model,
+            usage_of=lambda message: usage_of(message, spec.model),
+            sink=sink,
+            workspace=self.settings.workspace,
+            resolve_path=lambda path: sandbox.resolve(path, write=False).path,
+            close=model.close,
+        )
+
+    def close(self) -> None:
+        """Frees the worker and closes the databases."""
+        if self._worker is not None and self._store is not None:
+            self._store.forget_worker(self._worker.id)
+            self._worker.close()
+        if self._checkpoints is not None:
+            self._checkpoints.close()
+        if self._store is not None:
+            self._store.close()
+
+
+class _Nobody:
+    """A sink for a graph that is built and never run."""
+
+    def stored(self) -> None: ...
+
+    def delta(self, execution_id: ExecutionId, turn: int, text: str) -> None: ...
+
+    def restart(self, execution_id: ExecutionId, turn: int) -> None: ...
+
+
+_PROVIDER_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AGENTMD_API_KEY")
+
+
+def _unpriced(spec: AgentSpec) -> list[UsageError]:
+    """A limit on money that cannot be kept is refused, never ignored."""
+    found: list[UsageError] = []
+    if spec.settings.max_cost_usd is not None and spec.model.provider != "script":
+        found.append(
+            UsageError(
+                f"{spec.name}: settings.max_cost_usd is set, but the price of {spec.model} is unknown: this version "
+                "has no price table. Remove the limit, or use max_execution_tokens"
+            )
+        )
+    if spec.settings.max_cost_usd_per_day is not None:
+        found.append(
+            UsageError(
+                f"{spec.name}: settings.max_cost_usd_per_day is set, but this version cannot keep it. "
+                "Remove the limit, or use max_execution_tokens"
+            )
+        )
+    return found

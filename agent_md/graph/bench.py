@@ -1,0 +1,44 @@
+"""What the nodes of one execution's graph work with."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from langchain_core.messages import AIMessage, BaseMessage
+
+from agent_md.agents.spec import AgentSpec
+from agent_md.executions.model import Execution, ExecutionId, Usage
+from agent_md.ports import Journal, ProgressSink, Store
+from agent_md.tools.base import Tool
+
+__all__ = ["Bench", "CallModel"]
+
+CallModel = Callable[[Sequence[BaseMessage], Callable[[str], None], Callable[[], None]], Awaitable[AIMessage]]
+"""Gives the model's whole message for a history in provider shape, and its text piece by piece to the first callback.
+
+Retries by itself, after a call of the second one. Raises ModelFailed, or UsageError if this process cannot ask it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The parts of one drive: made anew each time an execution is driven."""
+
+    execution: Execution
+    spec: AgentSpec
+    store: Store
+    journal: Journal
+    tools: Mapping[str, Tool]
+    call_model: CallModel
+    usage_of: Callable[[AIMessage], Usage]
+    sink: ProgressSink
+    workspace: Path
+    resolve_path: Callable[[str], Path]
+    close: Callable[[], Awaitable[None]]
+    """Frees what the drive opened, on its event loop."""
+
+    @property
+    def execution_id(self) -> ExecutionId:
+        return self.execution.id

@@ -1,0 +1,124 @@
+"""The one place that decides whether a call runs, is refused, or asks a human first.
+
+The decision is taken once, on the name and the arguments that the model gave, when its message is stored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages.tool import ToolCall
+
+from agent_md.agents.rules import decide
+from agent_md.agents.spec import AgentSpec
+from agent_md.errors import InvalidArguments, ToolError
+from agent_md.executions.model import (
+    Decision,
+    ExecutionId,
+    NewRequest,
+    Position,
+    Proposal,
+    RequestId,
+    RequestKind,
+    RequestSource,
+)
+from agent_md.tools.base import Plan, Tool
+
+__all__ = ["NOT_ALLOWED", "confirmation", "edited_plan", "propose"]
+
+NOT_ALLOWED = "not allowed by this agent's rules"
+
+
+def propose(
+    spec: AgentSpec,
+    tools: Mapping[str, Tool],
+    execution_id: ExecutionId,
+    turn: int,
+    calls: Sequence[ToolCall],
+    calls_left: int,
+) -> list[Proposal]:
+    """A decision for each call of AI message `turn`, with the request of each guarded one.
+
+    Calls beyond `calls_left` are refused. A call that cannot run (unknown tool, arguments that do not fit, a path
+    outside) is refused with the reason for the model, and nobody is asked.
+    """
+    proposals = []
+    for index, call in enumerate(calls):
+        position = Position(turn, index)
+        decision, reason, request = _decide(spec, tools, execution_id, position, call, index < calls_left)
+        proposals.append(Proposal(position, call["id"] or "", call["name"], call["args"], decision, reason, request))
+    return proposals
+
+
+def _decide(
+    spec: AgentSpec,
+    tools: Mapping[str, Tool],
+    execution_id: ExecutionId,
+    position: Position,
+    call: ToolCall,
+    within_limit: bool,
+) -> tuple[Decision, str | None, NewRequest | None]:
+    if not within_limit:
+        return Decision.REFUSE, f"Not executed: max_tool_calls ({spec.settings.max_tool_calls}) is reached", None
+    tool = tools.get(call["name"])
+    if tool is None:
+        known = ", ".join(sorted(tools))
+        return Decision.REFUSE, f"Error: there is no tool {call['name']!r}; the tools are: {known}", None
+    try:
+        args = tool.validate(call["args"])
+        decision = _by_rules(spec, tool, args)
+        if decision is Decision.REFUSE:
+            return decision, f"Error: {tool.name} is {NOT_ALLOWED}", None
+        if decision is Decision.RUN:
+            return decision, None, None
+        return decision, None, confirmation(spec, execution_id, position, tool, call["args"], tool.plan(args))
+    except ToolError as error:
+        return Decision.REFUSE, f"Error: {error}", None
+
+
+def _by_rules(spec: AgentSpec, tool: Tool, args: dict[str, Any]) -> Decision:
+    return decide(spec, tool.name, args, tool.subjects(args), tool.options.requires_approval).decision
+
+
+def confirmation(
+    spec: AgentSpec,
+    execution_id: ExecutionId,
+    position: Position,
+    tool: Tool,
+    args: dict[str, Any],
+    plan: Plan,
+    *,
+    occurrence: int = 0,
+    why: str | None = None,
+) -> NewRequest:
+    """The request to confirm exactly this action; `occurrence` counts the requests of the call, `why` says what is new."""
+    message = f"Confirm {tool.name} {json.dumps(args, ensure_ascii=False)}"
+    return NewRequest(
+        id=RequestId(f"{execution_id}-{position}" + (f"-again{occurrence}" if occurrence else "")),
+        position=position,
+        source=RequestSource.GATE,
+        kind=RequestKind.CONFIRM,
+        message=message if why is None else f"{message} ({why})",
+        digest=plan.digest,
+        tool_name=tool.name,
+        tool_args=args,
+        preview=plan.preview,
+        occurrence=occurrence,
+        expires_in=spec.confirm_timeout,
+    )
+
+
+def edited_plan(spec: AgentSpec, tools: Mapping[str, Tool], tool_name: str, args: dict[str, Any]) -> Plan:
+    """The action of a call with arguments that a human edited.
+
+    Raises InvalidArguments or ToolError when its tool, a `deny` rule or the sandbox refuses them.
+    """
+    tool = tools.get(tool_name)
+    if tool is None:
+        raise ToolError(f"the tool {tool_name!r} is gone")
+    checked = tool.validate(args)
+    if _by_rules(spec, tool, checked) is Decision.REFUSE:
+        raise InvalidArguments(f"{tool_name} with these arguments is {NOT_ALLOWED}")
+    return tool.plan(checked)

@@ -1,0 +1,106 @@
+"""One execution's LangGraph thread: what it looks like now, and the three ways to go on with it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.types import Command, StateSnapshot
+
+from agent_md.executions.model import Execution, RequestId
+from agent_md.graph.bench import Bench
+from agent_md.graph.build import build_graph
+from agent_md.graph.messages import from_stored, text_of
+from agent_md.graph.view import OpenPause, TaskView, ThreadView
+
+__all__ = ["Thread", "thread_id"]
+
+log = logging.getLogger(__name__)
+
+_NO_STEP_LIMIT = 1_000_000_000
+"""LangGraph's own limit counts steps of one drive; ours count calls, tokens, money and time."""
+
+
+def thread_id(execution: Execution) -> str:
+    """The thread of an execution. Its number alone would not do: a new store counts from 1 again."""
+    return f"{execution.id}@{execution.created_at!r}"
+
+
+class Thread:
+    """The thread of one execution for one drive. A thread that cannot be read is dropped and made again: the store has
+    all that happened."""
+
+    def __init__(self, bench: Bench, checkpointer: BaseCheckpointSaver[str]) -> None:
+        self._checkpointer = checkpointer
+        self._id = thread_id(bench.execution)
+        self._config: RunnableConfig = {
+            "configurable": {"thread_id": self._id},
+            "recursion_limit": _NO_STEP_LIMIT,
+        }
+        self._seed = from_stored(bench.store.seed(bench.execution_id))
+        self._graph = build_graph(bench, checkpointer)
+
+    async def view(self) -> ThreadView:
+        """The thread as it is now."""
+        try:
+            snapshot = await self._graph.aget_state(self._config)
+        except Exception:
+            return self._drop("cannot be read")
+        if self._has_lost_its_beginning(snapshot):
+            return self._drop("have lost their beginning")
+        return _view(snapshot)
+
+    def _has_lost_its_beginning(self, snapshot: StateSnapshot) -> bool:
+        messages = _messages(snapshot)
+        if messages:
+            return messages[0].id != self._seed[0].id
+        return snapshot.created_at is not None and not snapshot.tasks  # with tasks, the seed is about to be applied
+
+    def _drop(self, why: str) -> ThreadView:
+        log.warning("the checkpoints of thread %s %s; they are made again from the store", self._id, why, exc_info=True)
+        self._checkpointer.delete_thread(self._id)
+        return ThreadView(written=False)
+
+    async def start(self) -> None:
+        """Runs from the first messages until nothing can go on."""
+        await self._run({"messages": self._seed})
+
+    async def wake(self, interrupt_ids: Sequence[str]) -> None:
+        """Runs on at these pauses; what wakes them carries nothing, the answers are in the store."""
+        await self._run(Command(resume={interrupt_id: {"wake": True} for interrupt_id in interrupt_ids}))
+
+    async def go_on(self) -> None:
+        """Runs what has not run."""
+        await self._run(None)
+
+    async def _run(self, given: Any) -> None:
+        async for _ in self._graph.astream(given, self._config, stream_mode="updates", durability="sync"):
+            pass
+
+
+def _messages(snapshot: StateSnapshot) -> list[BaseMessage]:
+    return snapshot.values.get("messages") or []
+
+
+def _view(snapshot: StateSnapshot) -> ThreadView:
+    messages = _messages(snapshot)
+    last = messages[-1] if messages else None
+    answers = last is not None and last.type == "ai" and not getattr(last, "tool_calls", None)
+    return ThreadView(
+        written=snapshot.created_at is not None,
+        tasks=tuple(
+            TaskView(
+                finished=task.result is not None,
+                pauses=tuple(
+                    OpenPause(item.id, frozenset(RequestId(r) for r in item.value["requests"]))
+                    for item in task.interrupts
+                ),
+            )
+            for task in snapshot.tasks
+        ),
+        answer=text_of(last) if answers and last is not None else None,
+    )

@@ -1,0 +1,35 @@
+"""What the loop sees of a thread: plain data, without LangGraph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent_md.executions.model import RequestId
+
+__all__ = ["OpenPause", "TaskView", "ThreadView"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPause:
+    """A place where a task waits: LangGraph's id of it, and the requests it waits for."""
+
+    interrupt_id: str
+    requests: frozenset[RequestId]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """One task of the thread's current step. A task with neither `finished` nor pauses has not run yet."""
+
+    finished: bool
+    pauses: tuple[OpenPause, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadView:
+    """A thread as the checkpointer has it. `answer`: the text of its last message if that is the model's, without tool
+    calls."""
+
+    written: bool
+    tasks: tuple[TaskView, ...] = ()
+    answer: str | None = None

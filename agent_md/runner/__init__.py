@@ -1,0 +1,1 @@
+"""The one loop that drives executions, and what decides its next step."""

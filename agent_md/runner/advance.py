@@ -1,0 +1,204 @@
+"""The one loop: starts an execution, resumes it, goes on after a crash. Every way out of it is a stored status."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from agent_md.agents.spec import AgentSpec
+from agent_md.errors import (
+    AgentmdError,
+    ClaimLost,
+    LimitReached,
+    ModelFailed,
+    Poisoned,
+    StoreError,
+    UsageError,
+    WorkTimeout,
+)
+from agent_md.executions.model import CallState, Claim, Execution, ExecutionId, RequestId, Status
+from agent_md.graph.bench import Bench
+from agent_md.graph.thread import Thread
+from agent_md.graph.tool_node import settled_closing
+from agent_md.ports import Ending, Journal, ProgressSink, Store
+from agent_md.runner.decide import (
+    Broken,
+    Continue,
+    Finished,
+    Park,
+    Seed,
+    Wake,
+    next_step,
+)
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
+__all__ = ["MAX_ATTEMPTS", "MakeBench", "Runner"]
+
+log = logging.getLogger(__name__)
+
+MAX_ATTEMPTS = 3
+"""Drives in a row that may end without a new stored row; the next one stops the execution."""
+
+_POLL_S = 0.05
+_CANCEL_GRACE_S = 1.0
+
+MakeBench = Callable[[Execution, AgentSpec, Journal, ProgressSink], Bench]
+"""Makes the parts for one drive; raises nothing that depends on this process (its model call may raise UsageError)."""
+
+
+class _CancelRequested(Exception):
+    """Somebody asked to cancel the execution; `by` says who."""
+
+    def __init__(self, by: str) -> None:
+        super().__init__(by)
+        self.by = by
+
+
+class Runner:
+    """Drives claimed executions, any number at once on one event loop."""
+
+    def __init__(
+        self, store: Store, checkpointer: BaseCheckpointSaver[str], make_bench: MakeBench, *, poll: float = _POLL_S
+    ) -> None:
+        self._store = store
+        self._checkpointer = checkpointer
+        self._make_bench = make_bench
+        self._poll = poll
+
+    async def advance(self, claim: Claim, sink: ProgressSink) -> Execution:
+        """Drives the execution until it ends or waits, and gives it as it is then; the claim is given back.
+
+        Raises UsageError with the execution queued again when this process cannot drive it (no key for its model); ClaimLost or StoreError
+        when nothing can be stored any more. Cancelling this call gives the execution back as queued.
+        """
+        try:
+            while not await self._attempt(claim, sink):
+                again = self._store.claim(claim.execution_id, claim.worker)
+                if again is None:
+                    break
+                claim = again
+        finally:
+            sink.stored()
+        return self._store.execution(claim.execution_id)
+
+    async def _attempt(self, claim: Claim, sink: ProgressSink) -> bool:
+        """One drive; False when it raised something unforeseen and the execution is queued for the next attempt."""
+        journal = self._store.journal(claim)
+        execution = self._store.execution(claim.execution_id)
+        bench = self._make_bench(execution, AgentSpec.from_json(self._store.spec(execution.id)), journal, sink)
+        try:
+            try:
+                ending = await self._outcome(bench)
+            finally:
+                await bench.close()
+            if ending is not None:
+                journal.finish(ending)
+        except (ClaimLost, StoreError):
+            raise
+        except (UsageError, asyncio.CancelledError):
+            journal.release(counted=False)
+            raise
+        except Exception as error:
+            log.exception("execution %s: an attempt to drive it failed", execution.id)
+            if self._store.execution(execution.id).attempts >= MAX_ATTEMPTS:
+                journal.finish(
+                    self._ending(bench, Status.ERROR, f"{type(error).__name__}: {error} ({self._where(bench)})")
+                )
+                return True
+            journal.release(counted=True)
+            return False
+        return True
+
+    async def _outcome(self, bench: Bench) -> Ending | None:
+        """Drives to the end or to a wait (None); what ends an execution on the way is turned into its ending."""
+        try:
+            self._refuse_hopeless(bench)
+            output = await self._supervise(bench)
+        except _CancelRequested as request:
+            return self._ending(bench, Status.ABORTED, f"cancelled by {request.by}", ended_by=request.by)
+        except LimitReached as error:
+            return self._ending(bench, Status.ABORTED, str(error))
+        except WorkTimeout as error:
+            return self._ending(bench, Status.TIMEOUT, str(error))
+        except (ModelFailed, Poisoned) as error:
+            return self._ending(bench, Status.ERROR, str(error))
+        return None if output is None else Ending(Status.SUCCESS, output=output)
+
+    def _refuse_hopeless(self, bench: Bench) -> None:
+        if bench.execution.cancelled_by is not None:
+            raise _CancelRequested(bench.execution.cancelled_by)
+        if bench.execution.attempts > MAX_ATTEMPTS:
+            raise Poisoned(
+                f"stopped as poisoned: {MAX_ATTEMPTS} attempts in a row ended without any progress, at {self._where(bench)}"
+            )
+
+    def _where(self, bench: Bench) -> str:
+        calls = [call for call in self._store.calls(bench.execution_id) if not call.state.closed]
+        if calls:
+            started = next((call for call in calls if call.state is CallState.STARTED), calls[0])
+            return f"call {started.position} ({started.tool})"
+        turn = 0
+        while self._store.model_step(bench.execution_id, turn) is not None:
+            turn += 1
+        return f"model call {turn}"
+
+    def _ending(self, bench: Bench, status: Status, error: str, *, ended_by: str | None = None) -> Ending:
+        closings = tuple(
+            (call.position, *settled_closing(bench.tools.get(call.tool), call))
+            for call in self._store.calls(bench.execution_id)
+            if not call.state.closed
+        )
+        return Ending(status, error=error, ended_by=ended_by, closings=closings)
+
+    async def _supervise(self, bench: Bench) -> str | None:
+        """Works until done, cancelled or out of time; gives the output, or None when the execution waits."""
+        settings = bench.spec.settings
+        deadline = time.monotonic() + settings.timeout - bench.execution.work_ms / 1000
+        work = asyncio.create_task(self._work(bench))
+        version = self._store.version()
+        try:
+            while not (await asyncio.wait({work}, timeout=self._poll))[0]:
+                if time.monotonic() >= deadline:
+                    raise WorkTimeout(f"settings.timeout: {settings.timeout:g} s of work are used up")
+                if (current := self._store.version()) != version:
+                    version = current
+                    self._obey_cancel(bench.execution_id)
+            return await work
+        finally:
+            if not work.done():
+                work.cancel()
+                await asyncio.wait({work}, timeout=_CANCEL_GRACE_S)
+            if work.done() and not work.cancelled():
+                work.exception()  # seen here: whatever a stopped drive still raised is of no interest
+
+    def _obey_cancel(self, execution_id: ExecutionId) -> None:
+        by = self._store.execution(execution_id).cancelled_by
+        if by is not None:
+            raise _CancelRequested(by)
+
+    async def _work(self, bench: Bench) -> str | None:
+        """Takes one step of the table after the other; gives the output, or None when the execution waits."""
+        thread = Thread(bench, self._checkpointer)
+        while True:
+            match next_step(await thread.view(), self._answered(bench.execution_id)):
+                case Seed():
+                    await thread.start()
+                case Finished(output):
+                    return output
+                case Broken():
+                    raise AgentmdError("the thread ended without an answer of the model")
+                case Park(waits):
+                    if bench.journal.park(waits):
+                        return None
+                case Wake(interrupt_ids):
+                    await thread.wake(interrupt_ids)
+                case Continue():
+                    await thread.go_on()
+
+    def _answered(self, execution_id: ExecutionId) -> set[RequestId]:
+        return {request.id for request in self._store.requests(execution_id) if not request.open}

@@ -1,0 +1,69 @@
+"""What the loop does next, decided from the state of the thread and from the answers that are recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from agent_md.executions.model import RequestId
+from agent_md.graph.view import ThreadView
+
+__all__ = ["Broken", "Continue", "Finished", "Park", "Seed", "Step", "Wake", "next_step"]
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """Begin with the first messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The agent has answered with this text."""
+
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The thread ended without an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Go on at these pauses; their answers are in the store."""
+
+    interrupt_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """Wait: nothing can go on until a request of one of these sets is answered."""
+
+    waits: tuple[frozenset[RequestId], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """Run what has not run."""
+
+
+Step = Seed | Finished | Broken | Wake | Park | Continue
+
+
+def next_step(thread: ThreadView, answered: Collection[RequestId]) -> Step:
+    """The next step of an execution; the whole table of the loop is here.
+
+    `tasks` decides, not the names of the next nodes: those are also empty when every task has finished but the next
+    checkpoint was not saved.
+    """
+    if not thread.written:
+        return Seed()
+    if not thread.tasks:
+        return Broken() if thread.answer is None else Finished(thread.answer)
+    pauses = [pause for task in thread.tasks if not task.finished for pause in task.pauses]
+    given = tuple(pause.interrupt_id for pause in pauses if all(r in answered for r in pause.requests))
+    if given:
+        return Wake(given)
+    if pauses and all(task.finished or task.pauses for task in thread.tasks):
+        return Park(tuple(pause.requests for pause in pauses))
+    return Continue()
