@@ -1,0 +1,67 @@
+"""What was typed at a prompt, as the response to a request. Every parser raises AnswerRefused with what is expected."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from agent_md.errors import AnswerRefused
+
+__all__ = ["parse_choice", "parse_confirm", "parse_json", "parse_selection", "parse_text"]
+
+_NO = re.compile(r"(?:n|no)(?:[,:]?\s+(?P<reason>.*))?", re.IGNORECASE | re.DOTALL)
+
+
+def parse_confirm(line: str) -> dict[str, Any]:
+    """`y` or `yes` approves; `n`, `no` and an empty line deny, with a reason if one follows: `no, it is needed`."""
+    answer = line.strip()
+    if answer.lower() in ("y", "yes"):
+        return {"approved": True}
+    if not answer:
+        return {"approved": False}
+    denied = _NO.fullmatch(answer)
+    if denied is None:
+        raise AnswerRefused("answer y or n; `n REASON` tells the agent why")
+    return {"approved": False} | ({"reason": denied["reason"]} if denied["reason"] else {})
+
+
+def parse_text(line: str) -> dict[str, Any]:
+    """Any text, also an empty one, exactly as typed."""
+    return {"text": line}
+
+
+def parse_choice(line: str, options: Sequence[str], *, multi: bool) -> dict[str, Any]:
+    """The numbers of options, or their exact texts; with `multi` several, separated by commas."""
+    return {"selected": [options[at] for at in parse_selection(line, options, multi=multi)]}
+
+
+def parse_selection(line: str, options: Sequence[str], *, multi: bool) -> list[int]:
+    """The indices of the selected options, each once, in the order of the options.
+
+    A number in range is always the number of an option, also where an option's own text is a number.
+    """
+    answer = line.strip()
+    parts = [part.strip() for part in answer.split(",")] if multi and answer not in options else [answer]
+    return sorted({_option(part, options) for part in parts})
+
+
+def parse_json(line: str) -> Any:
+    """Any JSON value."""
+    try:
+        return json.loads(line, parse_constant=_no_json)
+    except (ValueError, RecursionError) as error:
+        raise AnswerRefused(f'this is no JSON value ({error}); a text needs quotes: "…"') from None
+
+
+def _option(part: str, options: Sequence[str]) -> int:
+    if part.isascii() and part.isdigit() and len(part) < 6 and 1 <= int(part) <= len(options):
+        return int(part) - 1
+    if part in options:
+        return options.index(part)
+    raise AnswerRefused(f"{part or 'an empty line'} is no option; type a number from 1 to {len(options)}")
+
+
+def _no_json(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not allowed")

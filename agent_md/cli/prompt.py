@@ -1,0 +1,231 @@
+"""Asks a human on the terminal, without a thread and without a busy process: a cancelled question is gone at once.
+
+Only what is typed while a question stands open can answer it. What was typed before it, and what was half typed when
+it was withdrawn, is thrown away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import sys
+import termios
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, TextIO, TypeVar, assert_never
+
+from agent_md.cli.pager import pager_command, show_paged
+from agent_md.cli.parsing import parse_choice, parse_confirm, parse_json, parse_selection, parse_text
+from agent_md.cli.questions import OTHER, QuestionText, question_texts
+from agent_md.cli.screen import Screen, unpainted
+from agent_md.cli.text import one_line, width_of
+from agent_md.errors import AgentmdError, AnswerRefused
+from agent_md.executions.answers import validate_response
+from agent_md.executions.model import Request, RequestKind
+
+__all__ = ["PromptClosed", "TerminalPrompt", "ask_request", "can_prompt"]
+
+T = TypeVar("T")
+
+_LONGEST = 4095
+"""Bytes of a line that the kernel keeps; it drops what is typed beyond without a word."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+
+
+class PromptClosed(AgentmdError):
+    """The terminal gave its end of input (Ctrl-D) or is gone; the question stays unanswered."""
+
+
+def can_prompt(source: TextIO | None = None, output: TextIO | None = None) -> bool:
+    """Whether both standard input and standard output are terminals; only then may a human be asked."""
+    streams = (source or sys.stdin, output or sys.stdout)
+    return all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
+
+
+class TerminalPrompt:
+    """Questions on one terminal, one at a time. To withdraw a question, cancel the task that asks it.
+
+    Ctrl-C is left to the process's SIGINT handler, which cancels that task too.
+    """
+
+    def __init__(
+        self,
+        screen: Screen,
+        *,
+        source: int | None = None,
+        output: TextIO | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self.screen = screen
+        self._source = sys.stdin.fileno() if source is None else source
+        self._output = sys.stdout if output is None else output
+        self._environ = environ
+
+    async def ask(self, question: QuestionText, parse: Callable[[str], T]) -> T:
+        """What `parse` makes of the line that was typed; the question is put again while it raises AnswerRefused.
+
+        Raises PromptClosed at the end of input. Cancelled, it leaves the cursor on a fresh line and nothing half typed.
+        """
+        try:
+            with _line_mode(self._source):
+                await self._show(question)
+                while True:
+                    line = await self._answer(question.prompt)
+                    try:
+                        return parse(_clean(line))
+                    except AnswerRefused as refused:
+                        self._write(f"  {one_line(str(refused))}\n")
+        except (OSError, termios.error) as error:
+            raise PromptClosed(f"the terminal is gone ({error})") from error
+
+    async def _show(self, question: QuestionText) -> None:
+        above = "".join(f"{line}\n" for line in question.above)
+        if not await self._paged(question.above, above):
+            self._write(above)
+        self._write("".join(f"{line}\n" for line in question.lines))
+
+    async def _paged(self, lines: tuple[str, ...], text: str) -> bool:
+        if self.screen.height is None or self._rows(lines) <= self.screen.height:
+            return False
+        command = pager_command(self._environ)
+        if command is None:
+            return False
+        self._output.flush()
+        return await show_paged(text, command, self._environ, self._source)
+
+    def _rows(self, lines: tuple[str, ...]) -> int:
+        width = self.screen.width
+        return len(lines) if width is None else sum(max(1, -(-width_of(unpainted(line)) // width)) for line in lines)
+
+    async def _answer(self, prompt: str) -> bytes:
+        termios.tcflush(self._source, termios.TCIFLUSH)
+        self._write(prompt)
+        try:
+            return await _read_line(self._source)
+        except BaseException:
+            with contextlib.suppress(OSError, termios.error):
+                termios.tcflush(self._source, termios.TCIFLUSH)
+                self._write("\n")
+            raise
+
+    def _write(self, text: str) -> None:
+        self._output.write(text)
+        self._output.flush()
+
+
+async def ask_request(
+    request: Request, prompt: TerminalPrompt, *, drifted: bool = False, now: float | None = None
+) -> Any:
+    """The response that a human types to a request, of the shape its kind wants and already validated.
+
+    Structured questions are put one after the other. Raises PromptClosed; cancel the task to withdraw the question.
+    """
+    texts = question_texts(request, prompt.screen, drifted=drifted, now=now)
+    parse: Callable[[str], Any]
+    match request.kind:
+        case RequestKind.CONFIRM:
+            parse = parse_confirm
+        case RequestKind.INPUT:
+            parse = parse_text
+        case RequestKind.CHOICE:
+            parse = partial(parse_choice, options=request.options or (), multi=bool(request.multi))
+        case RequestKind.CUSTOM:
+            parse = parse_json
+        case RequestKind.QUESTIONS:
+            return {"answers": await _ask_all(texts, request.questions or (), prompt)}
+        case unknown:
+            assert_never(unknown)
+
+    def validated(line: str) -> Any:
+        response = parse(line)
+        validate_response(request, response)
+        return response
+
+    return await prompt.ask(texts[0], validated)
+
+
+async def _ask_all(
+    texts: Sequence[QuestionText], questions: Sequence[dict[str, Any]], prompt: TerminalPrompt
+) -> dict[str, str | list[str]]:
+    answers = {}
+    for text, question in zip(texts, questions, strict=True):
+        answers[question["question"]] = await _ask_structured(text, question, prompt)
+    return answers
+
+
+async def _ask_structured(text: QuestionText, question: dict[str, Any], prompt: TerminalPrompt) -> str | list[str]:
+    labels = [option["label"] for option in question.get("options") or []]
+    if not labels:
+        return await prompt.ask(text, str)
+    multi = bool(question.get("multiSelect"))
+    chosen = await prompt.ask(text, partial(parse_selection, options=(*labels, OTHER), multi=multi))
+    answers = [labels[at] for at in chosen if at < len(labels)]
+    if len(labels) in chosen:
+        answers.append(await prompt.ask(QuestionText((), (), f"{OTHER}: "), _own_text))
+    return answers if multi else answers[0]
+
+
+def _own_text(line: str) -> str:
+    if not line.strip():
+        raise AnswerRefused("an own answer cannot be empty")
+    return line
+
+
+async def _read_line(source: int) -> bytes:
+    """One line of a terminal in line mode, without its end. Raises PromptClosed at the end of input."""
+    loop = asyncio.get_running_loop()
+    line: asyncio.Future[bytes] = loop.create_future()
+    typed = bytearray()
+
+    def take() -> None:
+        if line.done():
+            return
+        try:
+            piece = os.read(source, _LONGEST + 1)
+        except OSError as error:
+            line.set_exception(error)
+            return
+        typed.extend(piece)
+        if not piece:
+            line.set_exception(PromptClosed("the input ended before an answer was typed"))
+        elif typed.endswith(b"\n"):
+            line.set_result(bytes(typed[:-1]))
+
+    loop.add_reader(source, take)
+    try:
+        return await line
+    finally:
+        loop.remove_reader(source)
+
+
+def _clean(line: bytes) -> str:
+    """The typed text; bytes that are no UTF-8 are shown as escapes. Raises AnswerRefused for what cannot be meant."""
+    if len(line) >= _LONGEST:
+        raise AnswerRefused(
+            f"a line of this terminal ends at {_LONGEST} bytes; give a longer answer with `respond --text`"
+        )
+    text = line.decode(errors="backslashreplace")
+    if _CONTROL.search(text):
+        raise AnswerRefused(f"the answer holds control characters, perhaps of an arrow key: {one_line(text)}")
+    return text
+
+
+@contextlib.contextmanager
+def _line_mode(terminal: int) -> Iterator[None]:
+    """Whole lines, echoed, as long as this lasts, whatever an earlier program left behind."""
+    before = termios.tcgetattr(terminal)
+    wanted = [*before]
+    wanted[0] |= termios.ICRNL
+    wanted[3] |= termios.ICANON | termios.ECHO | termios.ISIG
+    if wanted == before:
+        yield
+        return
+    termios.tcsetattr(terminal, termios.TCSADRAIN, wanted)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(termios.error):  # a terminal that is gone needs no modes
+            termios.tcsetattr(terminal, termios.TCSADRAIN, before)

@@ -1,0 +1,231 @@
+"""What a human reads of a request: the question in the seed's shape, what stands above it, and how it was decided.
+
+Lines that show text of others begin with a sign of ours or are indented, so that no text can pass for a question.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from agent_md.cli.screen import Painter, Screen, Style
+from agent_md.cli.text import cut, is_suspicious, one_line, visible, width_of
+from agent_md.executions.model import Answer, Outcome, Preview, Request, RequestKind, RequestSource
+
+__all__ = [
+    "OTHER",
+    "QuestionText",
+    "decision_text",
+    "indented",
+    "question_texts",
+    "remaining",
+    "shown_json",
+    "summary",
+    "withdrawn",
+]
+
+OTHER = "Other"
+"""The entry of a structured question that stands for a text of one's own."""
+
+_INDENT = "  "
+_CHOICE = "Choice: "
+_SEVERAL = f"{_INDENT}(several are allowed, separated by commas)"
+_DRIFTED = "the agent file has changed since this execution started, which goes on with the old version"
+_DECEIVING = "this request holds control, hidden or reordering characters (shown as escapes) or long runs of blanks"
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionText:
+    """One question as lines: what stands `above` it (may be long), the question's own lines, and the open prompt."""
+
+    above: tuple[str, ...]
+    lines: tuple[str, ...]
+    prompt: str
+
+
+def summary(request: Request) -> str:
+    """The request on one line, visible and never shortened."""
+    if request.source is RequestSource.GATE and request.tool_name is not None:
+        return f"Confirm {one_line(request.tool_name)} {shown_json(request.tool_args or {})}"
+    if request.kind is RequestKind.QUESTIONS and request.questions:
+        return one_line(" / ".join(question["question"] for question in request.questions))
+    return one_line(request.message)
+
+
+def question_texts(
+    request: Request, screen: Screen, *, drifted: bool = False, now: float | None = None
+) -> list[QuestionText]:
+    """The questions of a request, in order; all but `questions` have one. `now` tells how long it stays open."""
+    above = (*_warnings(request, screen.painter, drifted, now), *_preview_lines(request.preview, screen.painter))
+    match request.kind:
+        case RequestKind.CONFIRM:
+            return [_confirm(request, screen, above)]
+        case RequestKind.INPUT:
+            return [QuestionText(above, _heading(request.message, screen.painter), "> ")]
+        case RequestKind.CHOICE:
+            menu = (*_numbered(request.options or ()), *_several(request.multi))
+            return [QuestionText(above, (*_heading(request.message, screen.painter), *menu), _CHOICE)]
+        case RequestKind.CUSTOM:
+            payload = json.dumps(request.payload, ensure_ascii=False, indent=2)
+            return [QuestionText((*above, *indented(payload)), _heading(request.message, screen.painter), "JSON: ")]
+        case RequestKind.QUESTIONS:
+            texts = [_structured(question, screen.painter) for question in request.questions or ()]
+            return [QuestionText((*above, *texts[0].above), texts[0].lines, texts[0].prompt), *texts[1:]]
+        case unknown:
+            assert_never(unknown)
+
+
+def decision_text(request: Request) -> str:
+    """How a request was decided and by whom, on one line: `approved by cli:ann`, `denied by api: not today`."""
+    answer = request.answer
+    if answer is None:
+        return "still open"
+    by = one_line(answer.answered_by)
+    match answer.outcome:
+        case Outcome.APPROVED:
+            edited = answer.value.get("args")
+            return f"approved by {by}" + (f" with edited arguments {shown_json(edited)}" if edited is not None else "")
+        case Outcome.DENIED:
+            reason = answer.value.get("reason")
+            return f"denied by {by}" + (f": {one_line(reason)}" if reason else "")
+        case Outcome.ANSWERED:
+            return f"answered by {by}: {_answered(request.kind, answer)}"
+        case Outcome.EXPIRED:
+            return "expired, nobody answered in time"
+        case Outcome.CANCELLED:
+            return f"cancelled by {by}"
+        case unknown:
+            assert_never(unknown)
+
+
+def withdrawn(request: Request, screen: Screen) -> str:
+    """The line that takes back an open question of a request that was decided elsewhere."""
+    at = f" at {screen.time(request.answer.answered_at)}" if request.answer is not None else ""
+    return screen.painter(f"{_INDENT}Withdrawn: {decision_text(request)}{at}", Style.YELLOW)
+
+
+def shown_json(value: Any) -> str:
+    """A JSON value on one line as people read it."""
+    return one_line(json.dumps(value, ensure_ascii=False))
+
+
+def indented(text: str) -> list[str]:
+    """The lines of a text, visible, each under ours."""
+    return [_INDENT + line for line in visible(text).split("\n")]
+
+
+def remaining(seconds: float) -> str:
+    """A time to go, in its largest unit: `42 s`, `5 min`, `3 h`, `2 d`."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def _warnings(request: Request, painter: Painter, drifted: bool, now: float | None) -> Iterator[str]:
+    texts = []
+    if is_suspicious(_everything_shown(request)):
+        texts.append(_DECEIVING)
+    if drifted:
+        texts.append(_DRIFTED)
+    if request.expires_at is not None and now is not None:
+        texts.append(f"expires in {remaining(request.expires_at - now)}")
+    for text in texts:
+        yield painter(f"{_INDENT}⚠ {text}", Style.YELLOW)
+
+
+def _everything_shown(request: Request) -> list[Any]:
+    preview = request.preview or Preview()
+    return [
+        *(request.message, request.tool_name, request.tool_args, request.options, request.questions, request.payload),
+        *(preview.resolved, preview.diff, preview.type),
+    ]
+
+
+def _preview_lines(preview: Preview | None, painter: Painter) -> Iterator[str]:
+    if preview is None:
+        return
+    facts = [f"{preview.size:,} bytes"] if preview.size is not None else []
+    facts += [one_line(preview.type)] if preview.type else []
+    about = f" ({', '.join(facts)})" if facts else ""
+    if preview.resolved is not None or about:
+        yield f"{_INDENT}→ {one_line(preview.resolved or '')}{about}"
+    if preview.diff:
+        for line in visible(preview.diff.removesuffix("\n")).split("\n"):
+            yield _INDENT + _painted_diff(line, painter)
+
+
+def _painted_diff(line: str, painter: Painter) -> str:
+    if line.startswith("+"):
+        return painter(line, Style.GREEN)
+    return painter(line, Style.RED) if line.startswith("-") else line
+
+
+def _confirm(request: Request, screen: Screen, above: tuple[str, ...]) -> QuestionText:
+    question, painter = summary(request), screen.painter
+    if request.source is RequestSource.TOOL:
+        if request.tool_name is not None:
+            above = (*above, f"{_INDENT}{one_line(request.tool_name)} {shown_json(request.tool_args or {})}")
+        if "\n" in request.message:
+            return QuestionText(above, _heading(request.message, painter), "[y/N]: ")
+    if not _fits(question, screen):
+        above = (*above, _INDENT + question)
+        question = f"{cut(question, screen.width or 0)} (whole above)"
+    return QuestionText(above, (), f"{_mark(painter)} {question} [y/N]: ")
+
+
+def _fits(question: str, screen: Screen) -> bool:
+    if screen.width is None or screen.height is None:
+        return True
+    return width_of(question) <= screen.width * max(screen.height // 2, 3)
+
+
+def _mark(painter: Painter) -> str:
+    return painter("?", Style.BOLD)
+
+
+def _heading(message: str, painter: Painter) -> tuple[str, ...]:
+    first, *rest = visible(message).split("\n")
+    return (f"{_mark(painter)} {first}", *(_INDENT + line for line in rest))
+
+
+def _numbered(options: Sequence[str]) -> list[str]:
+    return [f"{_INDENT}{number}. {one_line(option)}" for number, option in enumerate(options, start=1)]
+
+
+def _several(multi: bool | None) -> tuple[str, ...]:
+    return (_SEVERAL,) if multi else ()
+
+
+def _structured(question: dict[str, Any], painter: Painter) -> QuestionText:
+    lines = list(_heading(question["question"], painter))
+    if header := question.get("header"):
+        lines[0] += painter(f"  [{one_line(header)}]", Style.DIM)
+    options: list[dict[str, Any]] = question.get("options") or []
+    for line, option in zip(_numbered([option["label"] for option in options]), options, strict=True):
+        lines.append(line)
+        for detail in (option.get("description"), option.get("markdown")):
+            lines += [f"   {text}" for text in indented(detail)] if detail else []
+    if not options:
+        return QuestionText((), tuple(lines), "> ")
+    lines.append(f"{_INDENT}{len(options) + 1}. {OTHER}")
+    return QuestionText((), (*lines, *_several(question.get("multiSelect"))), _CHOICE)
+
+
+def _answered(kind: RequestKind, answer: Answer) -> str:
+    match kind:
+        case RequestKind.INPUT:
+            return one_line(answer.value["text"])
+        case RequestKind.CHOICE:
+            return one_line(", ".join(answer.value["selected"]))
+        case RequestKind.QUESTIONS:
+            parts = (f"{question} {_joined(chosen)}" for question, chosen in answer.value["answers"].items())
+            return one_line("; ".join(parts))
+        case _:
+            return shown_json(answer.value)
+
+
+def _joined(chosen: str | list[str]) -> str:
+    return chosen if isinstance(chosen, str) else ", ".join(chosen)

@@ -1,0 +1,78 @@
+"""Where lines go: whether it takes colour, how wide and high it is, which local time it shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from enum import Enum
+from typing import TextIO
+
+__all__ = ["PLAIN", "Painter", "Screen", "Style", "unpainted"]
+
+_SGR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Style(Enum):
+    """The few looks a text may have, as parameters of the terminal's SGR sequence."""
+
+    BOLD = "1"
+    DIM = "2"
+    RED = "31"
+    GREEN = "32"
+    YELLOW = "33"
+
+
+@dataclass(frozen=True, slots=True)
+class Painter:
+    """Gives text a look, or leaves it plain. Layout is done before painting."""
+
+    colour: bool = False
+
+    def __call__(self, text: str, *styles: Style) -> str:
+        if not self.colour or not styles or not text:
+            return text
+        return f"\x1b[{';'.join(style.value for style in styles)}m{text}\x1b[0m"
+
+
+def unpainted(line: str) -> str:
+    """A line without the looks that a Painter gave to its parts; what is left has a width."""
+    return _SGR.sub("", line)
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What lines are made for. `width` and `height` in cells, None = without limit (a pipe, a file)."""
+
+    width: int | None = None
+    height: int | None = None
+    painter: Painter = Painter()
+    zone: tzinfo | None = None
+    """The time zone of shown times; None = the local one."""
+
+    @classmethod
+    def of(cls, stream: TextIO, environ: Mapping[str, str] = os.environ) -> Screen:
+        """The screen behind a stream: of limited size if it is a terminal, coloured if the user wants that."""
+        if not stream.isatty():
+            return cls()
+        size = shutil.get_terminal_size()
+        dumb = environ.get("TERM", "dumb") == "dumb"
+        return cls(size.columns, size.lines, Painter(not dumb and not environ.get("NO_COLOR")))
+
+    def time(self, at: float) -> str:
+        """The time of day, `17:03:12`."""
+        return self._local(at).strftime("%H:%M:%S")
+
+    def date_time(self, at: float) -> str:
+        """Day and time, `2026-03-08 17:03:12`."""
+        return self._local(at).strftime("%Y-%m-%d %H:%M:%S")
+
+    def _local(self, at: float) -> datetime:
+        return datetime.fromtimestamp(at, UTC).astimezone(self.zone)
+
+
+PLAIN = Screen()
+"""No colour, no limits, local time."""

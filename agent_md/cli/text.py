@@ -1,0 +1,111 @@
+"""Text of others on a terminal: nothing in it is obeyed, and nothing in it is hidden.
+
+Names, arguments, questions, options and results come from models, files and servers. Whatever a terminal would obey
+(control characters, escape sequences), reorder (bidirectional controls) or swallow (zero-width and tag characters) is
+shown as an escape such as `\\x1b` or `\\u202e`. Letters of every script, combining marks and emoji stay as they are;
+a joined emoji is shown as its parts, because the joiner is a zero-width character.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+__all__ = ["cut", "is_suspicious", "json_line", "one_line", "pad", "visible", "width_of"]
+
+_CONTROL = r"\x00-\x1f\x7f-\x9f"
+_INVISIBLE = (
+    r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
+    r"\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3"
+    r"\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""Format characters, fillers and blanks that look like nothing, variation selectors that choose no emoji. Not the Arabic
+and Syriac format characters that have a shape of their own."""
+_SURROGATE = r"\ud800-\udfff"
+_EMOJI = r"©®‼⁉™ℹ\u2190-\u21ff\u2300-\u27bf\u2934\u2935\u2b00-\u2bff〰〽㊗㊙\U0001f000-\U0001faff"
+_STRAY_SELECTOR = rf"(?<![{_EMOJI}#*0-9])[\ufe0e\ufe0f]|(?<=[#*0-9])\ufe0e|(?<=[#*0-9])\ufe0f(?!\u20e3)"
+_MARK = r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
+_MARK_PILE = rf"(?<={_MARK}{{4}}){_MARK}"
+"""A fifth mark on one letter: piles of marks cover the lines around them."""
+
+_UNSAFE = rf"[{_INVISIBLE}{_SURROGATE}]|{_STRAY_SELECTOR}|{_MARK_PILE}"
+_ESCAPED = re.compile(rf"[{_CONTROL}]|{_UNSAFE}")
+_EMOJI_JOINER = rf"(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])"
+_PADDING = r"(?<=\S)[^\S\n]{40}|\n{20}"
+"""Blanks that push what follows out of sight; an indentation is none."""
+_SUSPICIOUS = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)|{_UNSAFE}|{_PADDING}")
+_JOINED_EMOJI = re.compile(_EMOJI_JOINER)
+
+_NAMED = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+
+
+def visible(text: str, *, one_line: bool = False) -> str:
+    """The text with everything that a terminal would obey, reorder or hide shown as an escape.
+
+    Newlines and tabs are kept, or shown as `\\n` and `\\t` too with `one_line`. The text itself is never shortened;
+    what is visible already comes back unchanged.
+    """
+
+    def escape(match: re.Match[str]) -> str:
+        character = match.group()
+        if character in "\n\t" and not one_line:
+            return character
+        return _NAMED.get(character) or _escape(ord(character))
+
+    return _ESCAPED.sub(escape, text)
+
+
+def one_line(text: str) -> str:
+    """`visible` on a single line."""
+    return visible(text, one_line=True)
+
+
+def is_suspicious(value: Any) -> bool:
+    """Whether a text, or any text within a JSON value, holds what could deceive its reader.
+
+    That is what `visible` escapes, except newlines, tabs, Windows line ends and the joiners of emoji; and long runs of
+    blanks that push the rest out of sight.
+    """
+    if isinstance(value, str):
+        return _SUSPICIOUS.search(_JOINED_EMOJI.sub("", value)) is not None
+    if isinstance(value, dict):
+        return any(is_suspicious(key) or is_suspicious(item) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return any(is_suspicious(item) for item in value)
+    return False
+
+
+def json_line(value: Any) -> str:
+    """A JSON value on one line of plain ASCII: safe on any terminal, in any encoding, and still the same value."""
+    return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")
+
+
+def width_of(text: str) -> int:
+    """How many columns a line of visible text takes."""
+    from rich.cells import cell_len  # only commands that lay out text pay for it
+
+    return cell_len(text)
+
+
+def cut(text: str, width: int) -> str:
+    """The text in at most `width` columns, its end given up for `…` when it does not fit."""
+    if width_of(text) <= width:
+        return text
+    if width <= 0:
+        return ""
+    from rich.cells import set_cell_size
+
+    return set_cell_size(text, width - 1).rstrip() + "…"
+
+
+def pad(text: str, width: int) -> str:
+    """The text cut or filled with blanks to exactly `width` columns."""
+    shown = cut(text, width)
+    return shown + " " * (width - width_of(shown))
+
+
+def _escape(code: int) -> str:
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,198 @@
+"""The JSON shapes of executions, requests, events and agents, as every face gives them out.
+
+Times are ISO 8601 in UTC with `Z` and milliseconds, `cost_usd` null is an unknown cost, `agent_id` is an agent's name.
+What a thing lacks is null; only a preview leaves out what it lacks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from agent_md.agents.spec import AgentSpec
+from agent_md.executions.model import Event, EventType, Execution, Preview, Request
+
+__all__ = [
+    "PathStep",
+    "agent_detail",
+    "agent_shape",
+    "duration_text",
+    "event_shape",
+    "execution_detail",
+    "execution_shape",
+    "invalid_shape",
+    "iso_time",
+    "request_shape",
+    "run_event_line",
+]
+
+_HISTORY = {0: "off", 10: "low", 50: "medium", 200: "high"}
+_UNITS = (("d", 86_400), ("h", 3_600), ("m", 60))
+
+
+class PathStep(NamedTuple):
+    """One execution on the way from a root execution to the one that asks."""
+
+    execution_id: int
+    agent: str
+
+
+def iso_time(at: float | None) -> str | None:
+    """Seconds since 1970 as `2026-03-08T16:03:12.345Z`."""
+    if at is None:
+        return None
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+
+
+def duration_text(seconds: float | None) -> str | None:
+    """A duration as agent files write it, in the largest unit that is exact: `90s`, `5m`, `1d`."""
+    if seconds is None:
+        return None
+    for unit, size in _UNITS:
+        if seconds and seconds % size == 0:
+            return f"{int(seconds // size)}{unit}"
+    return f"{seconds:g}s"
+
+
+def request_shape(request: Request, *, drifted: bool, path: Sequence[PathStep] = ()) -> dict[str, Any]:
+    """A request, with its decision if there is one.
+
+    `path` runs from the root execution to the asking one; `execution_id` and `agent_id` are the root's. Without a path
+    the execution that asks is its own root. `drifted`: the agent's file is no longer what the execution started with.
+    """
+    steps = path or (PathStep(request.execution_id, request.agent),)
+    answer = request.answer
+    return {
+        "execution_id": steps[0].execution_id,
+        "agent_id": steps[0].agent,
+        "request_id": request.id,
+        "kind": str(request.kind),
+        "message": request.message,
+        "tool_name": request.tool_name,
+        "tool_args": request.tool_args,
+        "options": None if request.options is None else list(request.options),
+        "multi": request.multi,
+        "questions": None if request.questions is None else list(request.questions),
+        "payload": request.payload,
+        "response_schema": request.response_schema,
+        "preview": None if request.preview is None else _preview_shape(request.preview),
+        "digest": request.digest,
+        "drifted": drifted,
+        "created_at": iso_time(request.created_at),
+        "expires_at": iso_time(request.expires_at),
+        "path": [{"execution_id": step.execution_id, "agent_id": step.agent} for step in steps],
+        "outcome": None if answer is None else str(answer.outcome),
+        "answer": None if answer is None else answer.value,
+        "answered_by": None if answer is None else answer.answered_by,
+        "answered_at": None if answer is None else iso_time(answer.answered_at),
+    }
+
+
+def execution_shape(execution: Execution) -> dict[str, Any]:
+    """An execution in a listing. `duration_ms` is its time of work, null before it started."""
+    return {
+        "id": execution.id,
+        "agent_id": execution.agent,
+        "status": str(execution.status),
+        "trigger": str(execution.trigger),
+        "session_id": execution.session_id,
+        "created_at": iso_time(execution.created_at),
+        "started_at": iso_time(execution.started_at),
+        "finished_at": iso_time(execution.finished_at),
+        "duration_ms": None if execution.started_at is None else execution.work_ms,
+        "input_tokens": execution.usage.input_tokens,
+        "output_tokens": execution.usage.output_tokens,
+        "total_tokens": execution.usage.total_tokens,
+        "cost_usd": execution.usage.cost_usd,
+        "error": execution.error,
+        "parent_execution_id": execution.parent_id,
+    }
+
+
+def execution_detail(execution: Execution, pending: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One execution by itself: also its final text, and the shapes of its open requests."""
+    return {**execution_shape(execution), "output_data": execution.output, "pending": list(pending)}
+
+
+def event_shape(event: Event) -> dict[str, Any]:
+    """A stored event as an entry of the log. `metadata` is its data as a JSON string."""
+    return {
+        "id": event.seq,
+        "execution_id": event.execution_id,
+        "timestamp": iso_time(event.at),
+        "event_type": str(event.type),
+        "message": event.message,
+        "metadata": json.dumps(event.data),
+    }
+
+
+def run_event_line(event: Event, execution: Execution, open_requests: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """A stored event as one line of `run --json`.
+
+    The first event is called `execution_started`, the others by their type; what an event holds stands beside its
+    name, except the full message in provider form. A `waiting` line carries the shapes of the open requests.
+    """
+    started = event.type is EventType.SYSTEM
+    line: dict[str, Any] = {
+        "event": "execution_started" if started else str(event.type),
+        "execution_id": event.execution_id,
+        "id": event.seq,
+        "timestamp": iso_time(event.at),
+        "message": event.message,
+    }
+    if started:
+        line |= {"agent_name": execution.agent, "trigger": str(execution.trigger)}
+    if event.type is EventType.WAITING:
+        line["requests"] = list(open_requests)
+    return line | {key: value for key, value in event.data.items() if key not in line}
+
+
+def agent_shape(spec: AgentSpec, *, last_run: float | None = None, next_run: float | None = None) -> dict[str, Any]:
+    """An agent in a listing. `last_run` and `next_run` in seconds since 1970."""
+    return {
+        "name": spec.name,
+        "description": spec.description,
+        "icon": spec.icon,
+        "enabled": spec.enabled,
+        "trigger_type": spec.trigger.type,
+        "model_provider": spec.model.provider,
+        "model_name": spec.model.name,
+        "source_path": spec.source_path,
+        "last_run": iso_time(last_run),
+        "next_run": iso_time(next_run),
+    }
+
+
+def agent_detail(spec: AgentSpec, *, last_run: float | None = None, next_run: float | None = None) -> dict[str, Any]:
+    """One agent by itself: also how it is set up. Durations and `history` as agent files write them."""
+    return agent_shape(spec, last_run=last_run, next_run=next_run) | {
+        "history": _HISTORY.get(spec.history, str(spec.history)),
+        "settings": asdict(spec.settings),
+        "paths": {
+            mount.alias: {"path": mount.path, "description": mount.description, "mode": mount.mode}
+            for mount in spec.paths
+        },
+        "custom_tools": list(spec.tools),
+        "mcp": list(spec.mcp),
+        "skills": list(spec.skills),
+        "trigger_every": duration_text(spec.trigger.every),
+        "trigger_cron": spec.trigger.cron,
+        "trigger_paths": list(spec.trigger.paths),
+        "confirm": list(spec.confirm),
+        "auto_approve": list(spec.auto_approve),
+        "on_pending": spec.on_pending,
+        "confirm_timeout": duration_text(spec.confirm_timeout),
+    }
+
+
+def invalid_shape(file: str, error: str) -> dict[str, str]:
+    """An agent file that cannot be used, with the reason."""
+    return {"file": file, "error": error}
+
+
+def _preview_shape(preview: Preview) -> dict[str, Any]:
+    optional = {"diff": preview.diff, "size": preview.size, "type": preview.type}
+    return {"resolved": preview.resolved} | {key: value for key, value in optional.items() if value is not None}

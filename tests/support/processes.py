@@ -1,0 +1,163 @@
+"""The real command line in forked processes, that can be killed before any chosen write to a database.
+
+Forking a process that has everything imported saves the second that importing takes; what runs is the product's own
+`main`, with its own databases, locks and signals.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import signal
+import sqlite3
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Cli", "Finished", "preload"]
+
+_WRITES = re.compile(r"\s*(BEGIN IMMEDIATE|COMMIT|INSERT|UPDATE|DELETE)", re.IGNORECASE)
+_PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A process that ended: its exit code, or minus the signal that killed it, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def killed(self) -> bool:
+        return self.code == -signal.SIGKILL
+
+
+@dataclass(frozen=True)
+class Running:
+    pid: int
+    folder: Path
+
+    def wait(self) -> Finished:
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                break
+            if time.monotonic() > deadline:
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+                raise AssertionError(f"the process hung; it printed {self._read('out')!r} {self._read('err')!r}")
+            time.sleep(0.002)
+        return Finished(os.waitstatus_to_exitcode(status), self._read("out"), self._read("err"))
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        os.kill(self.pid, number)
+
+    def _read(self, name: str) -> str:
+        return (self.folder / name).read_text(encoding="utf-8", errors="replace")
+
+
+class Cli:
+    """Runs `agentmd` on one workspace."""
+
+    def __init__(self, workspace: Path, env: Mapping[str, str] | None = None) -> None:
+        self.workspace = workspace
+        self._env = {"CI": "", **(env or {})}
+        self._count = 0
+
+    def __call__(
+        self, *args: str, kill_before_write: int | None = None, env: Mapping[str, str] | None = None
+    ) -> Finished:
+        return self.start(*args, kill_before_write=kill_before_write, env=env).wait()
+
+    def start(self, *args: str, kill_before_write: int | None = None, env: Mapping[str, str] | None = None) -> Running:
+        """Begins a command; it is killed right before its n-th write statement (from 1) if that is given."""
+        self._count += 1
+        folder = self.workspace / ".out" / str(self._count)
+        folder.mkdir(parents=True)
+        (folder / "out").touch()
+        (folder / "err").touch()
+        pid = os.fork()
+        if pid == 0:
+            _child(folder, {**self._env, **(env or {})}, ["-w", str(self.workspace), *args], kill_before_write)
+        return Running(pid, folder)
+
+    def writes_of_last(self) -> int:
+        """How many write statements the last command made, if it was not killed."""
+        return int((self.workspace / ".out" / str(self._count) / "writes").read_text())
+
+
+def _child(folder: Path, env: Mapping[str, str], args: Sequence[str], kill_before_write: int | None) -> None:
+    code = 70
+    try:
+        _redirect(folder)
+        os.environ.update(env)
+        counted = _count_writes(kill_before_write)
+        sys.argv = ["agentmd", *args]
+        from agent_md.cli.main import main
+
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else 0
+        (folder / "writes").write_text(str(counted()))
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def _redirect(folder: Path) -> None:
+    for number, path, flags in (
+        (0, "/dev/null", os.O_RDONLY),
+        (1, folder / "out", os.O_WRONLY),
+        (2, folder / "err", os.O_WRONLY),
+    ):
+        descriptor = os.open(path, flags)
+        os.dup2(descriptor, number)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - the process ends with it
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+
+
+def _count_writes(kill_before: int | None) -> Callable[[], int]:
+    count = 0
+
+    def seen(statement: str) -> None:
+        nonlocal count
+        if _WRITES.match(statement):
+            count += 1
+            if count == kill_before:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    connect = sqlite3.connect
+
+    @functools.wraps(connect)
+    def traced(*args: object, **kwargs: object) -> sqlite3.Connection:
+        connection = connect(*args, **kwargs)  # type: ignore[arg-type]
+        connection.set_trace_callback(seen)
+        return connection
+
+    sqlite3.connect = traced  # type: ignore[assignment]
+    return lambda: count
+
+
+def preload() -> None:
+    """Imports what the command line imports late, so that forks have it."""
+    import agent_md.cli.main
+    import agent_md.graph.build
+    import agent_md.graph.foreign_interrupt
+    import agent_md.models.answering
+    import agent_md.models.script
+    import agent_md.runner.advance
+    import agent_md.stores.checkpoints
+    import agent_md.tools.builtin
+    import agent_md.tools.custom  # noqa: F401

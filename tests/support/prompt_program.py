@@ -1,0 +1,98 @@
+"""Asks one request on its terminal and prints the response as JSON: `python -m tests.support.prompt_program NAME`.
+
+SIGUSR1 starts a question of a `late` program, and withdraws an open one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import threading
+from dataclasses import replace
+
+from agent_md.cli.prompt import PromptClosed, TerminalPrompt, ask_request
+from agent_md.cli.screen import Screen
+from agent_md.executions.model import (
+    ExecutionId,
+    Position,
+    Preview,
+    Request,
+    RequestId,
+    RequestKind,
+    RequestSource,
+)
+
+CONFIRM = Request(
+    id=RequestId("r1"),
+    execution_id=ExecutionId(42),
+    agent="cleaner",
+    position=Position(0, 0),
+    source=RequestSource.GATE,
+    kind=RequestKind.CONFIRM,
+    message="",
+    digest="",
+    occurrence=0,
+    created_at=0,
+    tool_name="file_delete",
+    tool_args={"path": "output/stale.log"},
+)
+ASKED = replace(CONFIRM, source=RequestSource.TOOL, tool_name=None, tool_args=None)
+REQUESTS = {
+    "confirm": CONFIRM,
+    "long": replace(CONFIRM, preview=Preview(diff="\n".join(f"+line {number}" for number in range(100)))),
+    "huge": replace(CONFIRM, tool_args={"path": "a", "content": "x" * 3000 + "END"}),
+    "input": replace(ASKED, kind=RequestKind.INPUT, message="Enter the report title:"),
+    "choice": replace(ASKED, kind=RequestKind.CHOICE, message="Which?", options=("staging", "production")),
+    "multi": replace(ASKED, kind=RequestKind.CHOICE, message="Which?", options=("a", "b", "c"), multi=True),
+    "custom": replace(
+        ASKED,
+        kind=RequestKind.CUSTOM,
+        message="Rate it",
+        payload={"type": "rating"},
+        response_schema={"type": "integer"},
+    ),
+    "questions": replace(
+        ASKED,
+        kind=RequestKind.QUESTIONS,
+        questions=(
+            {
+                "question": "How?",
+                "header": "Way",
+                "multiSelect": False,
+                "options": [{"label": "Fast"}, {"label": "Slow"}],
+            },
+            {"question": "What?", "header": "Kind", "multiSelect": True, "options": [{"label": "A"}, {"label": "B"}]},
+        ),
+    ),
+}
+
+
+async def main(name: str, *, late: bool) -> int:
+    loop = asyncio.get_running_loop()
+    started = asyncio.Event()
+    if late:
+        loop.add_signal_handler(signal.SIGUSR1, started.set)
+        print("ready", flush=True)
+        await started.wait()
+    prompt = TerminalPrompt(Screen.of(sys.stdout))
+    asking = asyncio.create_task(ask_request(REQUESTS[name], prompt))
+    for number in (signal.SIGINT, signal.SIGUSR1):
+        loop.add_signal_handler(number, asking.cancel)
+    try:
+        response = await asking
+    except PromptClosed as closed:
+        print(f"closed: {closed}")
+        return 3
+    except asyncio.CancelledError:
+        print("withdrawn")
+        line = sys.stdin.readline()
+        print(f"next line: {line!r}, threads: {threading.active_count()}")
+        return 0
+    print(f"response: {json.dumps(response)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(sys.argv[1], late="late" in sys.argv[2:])))

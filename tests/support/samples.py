@@ -1,0 +1,71 @@
+"""Requests, events and executions as a store would give them, with only what a test is about to be named."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from agent_md.executions.model import (
+    Answer,
+    Event,
+    EventType,
+    Execution,
+    ExecutionId,
+    Outcome,
+    Position,
+    Request,
+    RequestId,
+    RequestKind,
+    RequestSource,
+    Status,
+    TriggerKind,
+)
+
+__all__ = ["NOON", "an_event", "an_execution", "answered", "ask", "guard"]
+
+NOON = datetime(2026, 3, 8, 12, 0, 0, tzinfo=UTC).timestamp()
+
+
+def guard(tool: str = "file_delete", args: dict[str, Any] | None = None, **fields: Any) -> Request:
+    """A request of the gate to confirm a call."""
+    shown = {"path": "output/stale.log"} if args is None else args
+    return _request(RequestKind.CONFIRM, RequestSource.GATE, tool_name=tool, tool_args=shown, **fields)
+
+
+def ask(kind: RequestKind, message: str = "", **fields: Any) -> Request:
+    """A request that a tool raised while it ran."""
+    return _request(kind, RequestSource.TOOL, message=message, **fields)
+
+
+def answered(outcome: Outcome, value: Any = None, by: str = "cli:ann", request: str = "r1") -> Answer:
+    return Answer(RequestId(request), outcome, value, by, NOON + 60)
+
+
+def an_event(type: EventType, message: str = "", *, seq: int = 1, **data: Any) -> Event:
+    return Event(seq, ExecutionId(42), f"{type}:{seq}", type, message, data, NOON)
+
+
+def an_execution(**fields: Any) -> Execution:
+    given: dict[str, Any] = {
+        "id": ExecutionId(42),
+        "agent": "cleaner",
+        "spec_digest": "d",
+        "trigger": TriggerKind.MANUAL,
+        "status": Status.RUNNING,
+        "created_at": NOON,
+    }
+    return Execution(**(given | fields))
+
+
+def _request(kind: RequestKind, source: RequestSource, **fields: Any) -> Request:
+    given: dict[str, Any] = {
+        "id": RequestId("r1"),
+        "execution_id": ExecutionId(42),
+        "agent": "cleaner",
+        "position": Position(0, 0),
+        "message": "",
+        "digest": "d1",
+        "occurrence": 0,
+        "created_at": NOON,
+    }
+    return Request(**(given | {"kind": kind, "source": source} | fields))

@@ -1,0 +1,133 @@
+"""A program on a real terminal: a pty of a given size that it controls, read and typed into like a person would."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+__all__ = ["Terminal", "TerminalTimeout"]
+
+_TAKE_TERMINAL = (
+    "import fcntl, os, sys, termios\n"
+    "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+    "os.execvpe(sys.argv[1], sys.argv[1:], os.environ)\n"
+)
+"""Run in the child's new session, so that Ctrl-C reaches it; replaces itself by the program."""
+
+
+class TerminalTimeout(AssertionError):
+    """What was waited for did not come; the message has the screen."""
+
+
+class Terminal:
+    """Starts `argv` on a terminal of its own. Use as a context manager: leaving it kills a program that still runs.
+
+    The environment is small and fixed (no colour, no pager); `env` adds to it, and a None in it removes.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str | None] | None = None,
+        cwd: Path | str | None = None,
+        rows: int = 24,
+        columns: int = 80,
+    ) -> None:
+        self._master, slave = os.openpty()
+        self.resize(rows, columns)
+        self._output = b""
+        self._seen = 0
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-ISc", _TAKE_TERMINAL, *argv],
+                stdin=slave,
+                stdout=slave,
+                stderr=slave,
+                cwd=cwd,
+                env=_environment(env or {}),
+                start_new_session=True,
+            )
+        finally:
+            os.close(slave)
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        os.close(self._master)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def screen(self) -> str:
+        """All that the program has written and the terminal has echoed so far, lines ended by `\\n`."""
+        return self._output.decode(errors="replace").replace("\r\n", "\n")
+
+    def expect(self, text: str, timeout: float = 10) -> str:
+        """Waits until `text` appears after what was expected before; gives what came up to its end."""
+        wanted = text.encode().replace(b"\n", b"\r\n")
+        deadline = time.monotonic() + timeout
+        while (found := self._output.find(wanted, self._seen)) < 0:
+            if not self._read(deadline):
+                raise TerminalTimeout(f"{text!r} did not come; the screen:\n{self.screen}")
+        start, self._seen = self._seen, found + len(wanted)
+        return self._output[start : self._seen].decode(errors="replace").replace("\r\n", "\n")
+
+    def send(self, text: str) -> None:
+        """Types a text; `\\x03` is Ctrl-C, `\\x04` is Ctrl-D."""
+        rest = memoryview(text.encode())
+        while rest:
+            rest = rest[os.write(self._master, rest) :]
+
+    def send_line(self, text: str = "") -> None:
+        self.send(text + "\n")
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def exit_code(self, timeout: float = 10) -> int:
+        """Reads to the end of the output and gives the exit code; negative for a signal."""
+        deadline = time.monotonic() + timeout
+        while self._read(deadline):
+            pass
+        try:
+            return self._process.wait(max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise TerminalTimeout(f"the program did not end; the screen:\n{self.screen}") from None
+
+    def _read(self, deadline: float) -> bool:
+        """Whether more output came before the deadline and before the end."""
+        ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            return False
+        try:
+            piece = os.read(self._master, 65536)
+        except OSError:  # Linux's way to say that no process has the terminal open any more
+            return False
+        self._output += piece
+        return bool(piece)
+
+
+def _environment(changes: Mapping[str, str | None]) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "PYTHONPATH") if name in os.environ}
+    fixed = {"LANG": "C.UTF-8", "TERM": "xterm-256color", "NO_COLOR": "1", "PAGER": ""}
+    merged = kept | fixed | changes
+    return {name: value for name, value in merged.items() if value is not None}

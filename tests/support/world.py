@@ -1,0 +1,248 @@
+"""A workspace for fault tests, what happened in it, and what must be true of it whatever was killed."""
+
+from __future__ import annotations
+
+import collections
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from agent_md.executions.model import (
+    Call,
+    CallOutcome,
+    ExecutionId,
+    Outcome,
+    Request,
+    RequestKind,
+    RequestSource,
+    Status,
+)
+from agent_md.stores.sqlite.store import SqliteStore
+from agent_md.stores.workers import LockWorkers
+from tests.support.processes import Cli, Finished
+
+__all__ = ["World"]
+
+_TOOLS = '''
+import os, signal
+from pathlib import Path
+from langchain_core.tools import tool
+from agent_md.sdk import context, request_choice, request_input, step, tool_options
+
+def effect(key):
+    """One line in the world, written with one system call."""
+    place = os.environ.get("KILL_IN_TOOL", "")
+    if place == f"{key}:before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    out = os.open(context().workspace / "world.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(out, f"{key}\\n".encode())
+    os.close(out)
+    if place == f"{key}:after":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return key
+
+@tool
+def danger(key: str) -> str:
+    """Guarded."""
+    return "did " + effect(key)
+
+@tool
+async def plain(key: str) -> str:
+    """Not guarded."""
+    return "did " + effect(key)
+
+@tool
+@tool_options(idempotent=True)
+def asking(key: str) -> str:
+    """Two questions and two steps."""
+    name = request_input(f"Name for {key}?")
+    step(effect, f"{key}-first")
+    colour = request_choice("Colour?", ["red", "blue"])
+    step(effect, f"{key}-second")
+    return f"{name} {colour}"
+'''
+
+_AGENT = """---
+name: worker
+model: {provider: script, name: worker}
+tools: [effects]
+confirm: [danger]
+---
+Work.
+"""
+
+_SCRIPT = """
+conversations:
+  - turns:
+      - text: Let me see.
+        calls:
+          - {name: danger, args: {key: A}}
+          - {name: danger, args: {key: B}}
+          - {name: plain, args: {key: U}}
+          - {name: danger, args: {key: C}}
+        usage: {input: 10, output: 1, cost: 0.5}
+      - expect: {tool: plain, result: "did U|may have run"}
+        calls:
+          - {name: file_write, args: {path: out.txt, content: new}}
+          - {name: asking, args: {key: Q}}
+          - {name: plain, args: {key: V}}
+        usage: {input: 20, output: 2, cost: 0.25}
+      - text: All done.
+        usage: {input: 30, output: 3, cost: 0.125}
+"""
+
+MAY_HAVE_RUN = "may have run"
+
+
+class World:
+    """A workspace with one agent, `worker`, and the commands that drive it to its end whatever happens to them."""
+
+    def __init__(self, workspace: Path) -> None:
+        self.workspace = workspace
+        (workspace / "agents/_config/tools").mkdir(parents=True)
+        (workspace / "agents/_config/scripts").mkdir()
+        (workspace / "agents/worker.md").write_text(_AGENT)
+        (workspace / "agents/_config/tools/effects.py").write_text(_TOOLS)
+        (workspace / "agents/_config/scripts/worker.yaml").write_text(_SCRIPT)
+        self.cli = Cli(workspace)
+        self.answered: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.workspace / ".agentmd/agentmd_checkpoints.db"
+
+    def store(self) -> SqliteStore:
+        """The store as it is now, opened by a process of no importance."""
+        folder = self.workspace / ".agentmd"
+        return SqliteStore(folder / "agentmd.db", workers=LockWorkers(folder / "workers"))
+
+    def effects(self) -> collections.Counter[str]:
+        log = self.workspace / "world.log"
+        return collections.Counter(log.read_text().split()) if log.exists() else collections.Counter()
+
+    def status(self) -> Status | None:
+        if not (self.workspace / ".agentmd/agentmd.db").exists():
+            return None
+        store = self.store()
+        try:
+            found = store.executions(limit=1)
+            return found[0].status if found else None
+        finally:
+            store.close()
+
+    def open_requests(self) -> list[Request]:
+        store = self.store()
+        try:
+            return [request for request in store.requests(ExecutionId(1)) if request.open]
+        finally:
+            store.close()
+
+    def respond(self, request: Request, **kill: Any) -> Finished:
+        """Answers a request in the way that belongs to it: the same each time it is asked."""
+        return self.cli("respond", str(request.execution_id), "--request", request.id, *_flags(request), **kill)
+
+    def finish(self) -> Status:
+        """Goes on, by as many processes as it takes, until the execution has ended; gives its status."""
+        for _ in range(40):
+            status = self.status()
+            if status is None:
+                self.cli("run", "worker")
+            elif status.final:
+                return status
+            elif status is Status.WAITING:
+                ended = self.respond(self.open_requests()[0])
+                assert ended.code in (0, 3), ended
+            else:
+                ended = self.cli("resume", "--all")
+                assert ended.code in (0, 1, 3), ended
+        raise AssertionError(f"the execution is stuck as {self.status()}")
+
+    def lose_checkpoints(self, copy: Path | None = None) -> None:
+        """Takes the checkpoint file away, or puts an older copy in its place."""
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self.checkpoints}{suffix}").unlink(missing_ok=True)
+        if copy is not None and copy.exists():
+            shutil.copy(copy, self.checkpoints)
+
+    def copy_checkpoints(self, target: Path) -> None:
+        """A whole copy of the checkpoints as they are now."""
+        if self.checkpoints.exists():
+            source, copy = sqlite3.connect(self.checkpoints), sqlite3.connect(target)
+            source.backup(copy)
+            source.close()
+            copy.close()
+
+    def check(self) -> None:
+        """What must hold of a finished execution, whatever was killed on its way."""
+        store = self.store()
+        try:
+            execution = store.execution(ExecutionId(1))
+            calls = store.calls(execution.id)
+            requests = store.requests(execution.id)
+            events = store.events(execution.id)
+        finally:
+            store.close()
+        effects = self.effects()
+        assert execution.status is Status.SUCCESS, execution
+        assert execution.output == "All done."
+        assert (execution.usage.input_tokens, execution.usage.output_tokens) == (60, 6)
+        assert execution.usage.cost_usd == 0.875
+        assert len(calls) == 7
+        results = [event.key for event in events if event.key.startswith("result:")]
+        assert sorted(results) == sorted({f"result:{call.position}" for call in calls})
+        for call in calls:
+            self._check_call(call, [r for r in requests if r.position == call.position], effects)
+        assert set(effects) <= {"A", "B", "C", "U", "V", "Q-first", "Q-second"}
+
+    def _check_call(self, call: Call, requests: list[Request], effects: collections.Counter[str]) -> None:
+        key = call.args.get("key")
+        for request in requests:
+            assert request.answer is not None
+            assert (request.answer.outcome, request.answer.value) == _expected(request), request
+        if call.tool == "file_write":
+            assert call.outcome is CallOutcome.DONE, call
+            assert (self.workspace / "out.txt").read_text() == "new"
+            assert len(requests) == 1
+        elif call.tool == "asking":
+            if call.outcome is CallOutcome.UNKNOWN:  # a step was cut
+                assert MAY_HAVE_RUN in (call.result or "")
+                assert effects["Q-first"] <= 1
+                assert effects["Q-second"] <= 1
+            else:
+                assert len(requests) == 2
+                assert call.result == "Ann blue", call
+                assert effects["Q-first"] == effects["Q-second"] == 1
+        elif key == "B":
+            assert call.outcome is CallOutcome.DENIED
+            assert call.result == "Action denied by user: not this one"
+            assert effects["B"] == 0
+        elif call.outcome is CallOutcome.UNKNOWN:
+            assert MAY_HAVE_RUN in (call.result or "")
+            assert effects[key] <= 1
+        else:
+            assert call.outcome is CallOutcome.DONE, call
+            assert call.result == f"did {key}"
+            assert effects[key] == 1
+        if call.tool == "danger":
+            assert len(requests) == 1
+
+
+def _flags(request: Request) -> tuple[str, ...]:
+    if request.source is RequestSource.GATE:
+        if (request.tool_args or {}).get("key") == "B":
+            return ("--no", "--reason", "not this one")
+        return ("--yes",)
+    return ("--text", "Ann") if request.kind is RequestKind.INPUT else ("--choice", "blue")
+
+
+def _expected(request: Request) -> tuple[Outcome, Any]:
+    if request.source is RequestSource.GATE:
+        if (request.tool_args or {}).get("key") == "B":
+            return Outcome.DENIED, {"approved": False, "reason": "not this one"}
+        return Outcome.APPROVED, {"approved": True}
+    answers: dict[RequestKind, Any] = {
+        RequestKind.INPUT: {"text": "Ann"},
+        RequestKind.CHOICE: {"selected": ["blue"]},
+    }
+    return Outcome.ANSWERED, answers[request.kind]

@@ -1,0 +1,81 @@
+"""What a typed line means, and what it never means."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_md.cli.parsing import parse_choice, parse_confirm, parse_json, parse_text
+from agent_md.errors import AnswerRefused
+
+OPTIONS = ("staging", "production", "a, b", "1")
+
+
+@pytest.mark.parametrize("line", ["y", "Y", "yes", " YES "])
+def test_yes(line: str) -> None:
+    assert parse_confirm(line) == {"approved": True}
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"), [("n", {}), ("", {}), ("  ", {}), ("No", {}), ("n keep it", {"reason": "keep it"})]
+)
+def test_no(line: str, reason: dict[str, str]) -> None:
+    assert parse_confirm(line) == {"approved": False} | reason
+
+
+@given(st.text())
+def test_only_yes_approves(line: str) -> None:
+    try:
+        approved = parse_confirm(line)["approved"]
+    except AnswerRefused:
+        return
+    assert not approved or line.strip().lower() in ("y", "yes")
+
+
+@pytest.mark.parametrize("line", ["maybe", "yy", "yes please", "nope", "1", "true", "у"])
+def test_neither(line: str) -> None:
+    with pytest.raises(AnswerRefused, match="answer y or n"):
+        parse_confirm(line)
+
+
+def test_text_is_taken_as_typed() -> None:
+    assert parse_text("  a ") == {"text": "  a "}
+    assert parse_text("") == {"text": ""}
+
+
+@pytest.mark.parametrize(
+    ("line", "selected"),
+    [("1", "staging"), (" 2 ", "production"), ("production", "production"), ("a, b", "a, b"), ("4", "1")],
+)
+def test_one_option_by_number_or_text(line: str, selected: str) -> None:
+    assert parse_choice(line, OPTIONS, multi=False) == {"selected": [selected]}
+    assert parse_choice(line, OPTIONS, multi=True) == {"selected": [selected]}
+
+
+def test_several_options_come_in_their_order_and_once() -> None:
+    assert parse_choice("2, staging,1", OPTIONS, multi=True) == {"selected": ["staging", "production"]}
+
+
+@pytest.mark.parametrize("line", ["", "0", "5", "-1", "²", "Staging", "prod", "1.0", "9" * 5000])
+@pytest.mark.parametrize("multi", [False, True])
+def test_no_option(line: str, multi: bool) -> None:
+    with pytest.raises(AnswerRefused, match="is no option; type a number from 1 to 4"):
+        parse_choice(line, OPTIONS, multi=multi)
+
+
+@pytest.mark.parametrize("line", ["1,2", "1,"])
+def test_one_option_is_not_several(line: str) -> None:
+    with pytest.raises(AnswerRefused):
+        parse_choice(line, OPTIONS, multi=False)
+
+
+@pytest.mark.parametrize(("line", "value"), [("null", None), ("5", 5), ('{"a": [1]}', {"a": [1]}), ('""', "")])
+def test_json(line: str, value: Any) -> None:
+    assert parse_json(line) == value
+
+
+@pytest.mark.parametrize("line", ["", "five", "NaN", "[1", "-Infinity", "[" * 100_000, "1" * 5000])
+def test_no_json(line: str) -> None:
+    with pytest.raises(AnswerRefused, match="no JSON value"):
+        parse_json(line)

@@ -1,0 +1,189 @@
+"""What a human reads of a request, line by line."""
+
+from dataclasses import replace
+from datetime import UTC
+
+import pytest
+
+from agent_md.cli.questions import QuestionText, decision_text, question_texts, remaining, summary, withdrawn
+from agent_md.cli.screen import Painter, Screen
+from agent_md.executions.model import Answer, Outcome, Preview, Request, RequestKind
+from tests.support.samples import NOON, answered, ask, guard
+
+SCREEN = Screen(width=80, height=24, zone=UTC)
+QUESTION = '? Confirm file_delete {"path": "output/stale.log"} [y/N]: '
+
+
+def only(request: Request, screen: Screen = SCREEN) -> QuestionText:
+    (text,) = question_texts(request, screen)
+    return text
+
+
+def test_a_guarded_call_is_one_line() -> None:
+    assert only(guard()) == QuestionText((), (), QUESTION)
+
+
+def test_path_diff_and_warnings_stand_above_the_question() -> None:
+    preview = Preview(resolved="/ws/a.txt", diff="--- a.txt\n+++ a.txt\n-old\n+new\n", size=1234, type="text/plain")
+    (text,) = question_texts(guard(preview=preview, expires_at=NOON + 42), SCREEN, drifted=True, now=NOON)
+    assert text == QuestionText(
+        (
+            "  ⚠ the agent file has changed since this execution started, which goes on with the old version",
+            "  ⚠ expires in 42 s",
+            "  → /ws/a.txt (1,234 bytes, text/plain)",
+            "  --- a.txt",
+            "  +++ a.txt",
+            "  -old",
+            "  +new",
+        ),
+        (),
+        QUESTION,
+    )
+
+
+def test_deceiving_arguments_are_shown_and_warned_of() -> None:
+    text = only(guard(args={"path": "a\u202eb", "x": "\x1b[2K"}))
+    assert text.prompt == r'? Confirm file_delete {"path": "a\u202eb", "x": "\u001b[2K"} [y/N]: '
+    assert text.above == (
+        "  ⚠ this request holds control, hidden or reordering characters (shown as escapes) or long runs of blanks",
+    )
+
+
+@pytest.mark.parametrize("field", ["message", "options", "questions", "payload", "preview"])
+def test_a_warning_is_given_wherever_the_deception_is(field: str) -> None:
+    fields = {
+        "message": "\u200b",
+        "options": ("a", "b\x1b"),
+        "questions": ({"question": "q", "options": [{"label": "\u202e"}]},),
+        "payload": {"a": ["\x9b"]},
+        "preview": Preview(diff="+\x1b[8m"),
+    }
+    given = {"message": "m", "options": ("a",), "questions": ({"question": "q"},), "payload": {}} | {
+        field: fields[field]
+    }
+    for kind in RequestKind:
+        text = question_texts(ask(kind, **given), SCREEN)[0]
+        assert text.above[0].startswith("  ⚠ this request holds control")
+
+
+def test_square_brackets_are_no_markup() -> None:
+    assert only(guard("t[/b]", {"a": "[link=x]y[/link]"})).prompt == '? Confirm t[/b] {"a": "[link=x]y[/link]"} [y/N]: '
+
+
+def test_arguments_that_would_fill_the_screen_stand_whole_above_a_short_question() -> None:
+    request = guard("file_write", {"path": "a", "content": "x" * 2000})
+    text = only(request)
+    assert text.above == (f"  {summary(request)}",)
+    assert text.prompt.startswith('? Confirm file_write {"path": "a", "content": "xxx')
+    assert text.prompt.endswith("x… (whole above) [y/N]: ")
+    assert only(request, Screen()).prompt == f"? {summary(request)} [y/N]: "
+
+
+def test_a_confirmation_of_a_tool_shows_the_call_it_is_about() -> None:
+    request = ask(RequestKind.CONFIRM, "Clean tmp?", tool_name="cleanup", tool_args={"folder": "tmp"})
+    assert only(request) == QuestionText(('  cleanup {"folder": "tmp"}',), (), "? Clean tmp? [y/N]: ")
+
+
+def test_further_lines_of_a_message_cannot_pass_for_a_question() -> None:
+    request = ask(RequestKind.CONFIRM, "Go on?\n? Confirm file_read {} [y/N]: y")
+    assert only(request) == QuestionText((), ("? Go on?", "  ? Confirm file_read {} [y/N]: y"), "[y/N]: ")
+
+
+def test_free_text() -> None:
+    request = ask(RequestKind.INPUT, "Enter the report title:")
+    assert only(request) == QuestionText((), ("? Enter the report title:",), "> ")
+
+
+def test_a_choice_numbers_its_options() -> None:
+    request = ask(RequestKind.CHOICE, "Which environment?", options=("staging", "pro\nduction"), multi=False)
+    assert only(request) == QuestionText((), ("? Which environment?", "  1. staging", r"  2. pro\nduction"), "Choice: ")
+
+
+def test_a_choice_of_several_says_so() -> None:
+    lines = only(ask(RequestKind.CHOICE, "Which?", options=("a",), multi=True)).lines
+    assert lines == ("? Which?", "  1. a", "  (several are allowed, separated by commas)")
+
+
+def test_a_custom_request_shows_its_payload() -> None:
+    request = ask(RequestKind.CUSTOM, "Rate it", payload={"type": "rating", "of": [1]})
+    assert only(request) == QuestionText(
+        ("  {", '    "type": "rating",', '    "of": [', "      1", "    ]", "  }"), ("? Rate it",), "JSON: "
+    )
+
+
+def test_structured_questions_have_one_text_each() -> None:
+    questions = (
+        {
+            "question": "How?",
+            "header": "Way",
+            "multiSelect": False,
+            "options": [
+                {"label": "By date", "description": "Into months", "markdown": "2026/\n  03/"},
+                {"label": "By type"},
+            ],
+        },
+        {"question": "What?", "multiSelect": True, "options": [{"label": "A"}]},
+        {"question": "Anything else?", "options": []},
+    )
+    first, second, third = question_texts(
+        ask(RequestKind.QUESTIONS, questions=questions, expires_at=NOON), SCREEN, now=NOON
+    )
+    assert first == QuestionText(
+        ("  ⚠ expires in 0 s",),
+        (
+            "? How?  [Way]",
+            "  1. By date",
+            "     Into months",
+            "     2026/",
+            "       03/",
+            "  2. By type",
+            "  3. Other",
+        ),
+        "Choice: ",
+    )
+    assert second.lines == ("? What?", "  1. A", "  2. Other", "  (several are allowed, separated by commas)")
+    assert third == QuestionText((), ("? Anything else?",), "> ")
+
+
+def test_colour_changes_only_the_look() -> None:
+    text = only(guard(preview=Preview(diff="-a\n+b")), Screen(painter=Painter(colour=True)))
+    assert text.above == ("  \x1b[31m-a\x1b[0m", "  \x1b[32m+b\x1b[0m")
+    assert text.prompt == QUESTION.replace("?", "\x1b[1m?\x1b[0m")
+
+
+DECISIONS = [
+    (guard(), answered(Outcome.APPROVED, {"approved": True}), "approved by cli:ann"),
+    (
+        guard(),
+        answered(Outcome.APPROVED, {"approved": True, "args": {"path": "b"}}),
+        'approved by cli:ann with edited arguments {"path": "b"}',
+    ),
+    (guard(), answered(Outcome.DENIED, {"approved": False}), "denied by cli:ann"),
+    (guard(), answered(Outcome.DENIED, {"approved": False, "reason": "not\nnow"}), r"denied by cli:ann: not\nnow"),
+    (guard(), answered(Outcome.EXPIRED, by="timeout"), "expired, nobody answered in time"),
+    (guard(), answered(Outcome.CANCELLED, by="policy"), "cancelled by policy"),
+    (ask(RequestKind.INPUT), answered(Outcome.ANSWERED, {"text": "Title"}), "answered by cli:ann: Title"),
+    (ask(RequestKind.CHOICE), answered(Outcome.ANSWERED, {"selected": ["a", "b"]}), "answered by cli:ann: a, b"),
+    (ask(RequestKind.CUSTOM), answered(Outcome.ANSWERED, [1, None]), "answered by cli:ann: [1, null]"),
+    (
+        ask(RequestKind.QUESTIONS),
+        answered(Outcome.ANSWERED, {"answers": {"How?": "Fast", "What?": ["A", "B"]}}),
+        "answered by cli:ann: How? Fast; What? A, B",
+    ),
+]
+
+
+@pytest.mark.parametrize(("request_", "answer", "text"), DECISIONS)
+def test_a_decision_says_how_and_by_whom(request_: Request, answer: Answer, text: str) -> None:
+    decided = replace(request_, answer=answer)
+    assert decision_text(decided) == text
+    assert withdrawn(decided, SCREEN) == f"  Withdrawn: {text} at 12:01:00"
+
+
+def test_an_open_request_has_no_decision() -> None:
+    assert decision_text(guard()) == "still open"
+
+
+def test_a_time_to_go_is_in_its_largest_unit() -> None:
+    seconds = [-5, 0, 42, 119, 120, 7199, 7200, 172_800]
+    assert [remaining(s) for s in seconds] == ["0 s", "0 s", "42 s", "119 s", "2 min", "119 min", "2 h", "2 d"]

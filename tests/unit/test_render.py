@@ -1,0 +1,180 @@
+"""The lines of a run and of a timeline, exactly."""
+
+from dataclasses import replace
+from datetime import UTC
+from typing import Any
+
+import pytest
+
+from agent_md.cli.render import RunView, header, timeline
+from agent_md.cli.screen import Painter, Screen, unpainted
+from agent_md.executions.model import CallOutcome, Event, EventType, Outcome, RequestId, RequestKind
+from tests.support.samples import NOON, an_event, answered, ask, guard
+
+UTC_SCREEN = Screen(zone=UTC)
+VIEW = RunView("cleaner", UTC_SCREEN)
+
+CALL = an_event(EventType.TOOL_CALL, tool_name="file_delete", args={"path": "output/stale.log"})
+
+
+def ai(text: str, *, calls: bool) -> Event:
+    event = an_event(EventType.AI, text)
+    event.data["message"] = {"type": "ai", "data": {"tool_calls": [{"name": "file_delete"}] if calls else []}}
+    return event
+
+
+def result(text: str, outcome: CallOutcome = CallOutcome.DONE) -> Event:
+    return an_event(EventType.TOOL_RESULT, text, tool_name="file_delete", outcome=str(outcome))
+
+
+def complete(status: str, error: str | None = None, cost: float | None = 0.0123) -> Event:
+    return an_event(
+        EventType.COMPLETE, status, status=status, error=error, duration_ms=1500, total_tokens=1234, cost_usd=cost
+    )
+
+
+def test_a_run_looks_like_this() -> None:
+    final = an_event(EventType.FINAL_ANSWER, "Done.")
+    lines = [
+        *header("cleaner", "google/gemini-2.5-flash"),
+        *VIEW.lines(an_event(EventType.SYSTEM, "Started")),
+        *VIEW.lines(an_event(EventType.HUMAN, "Begin.")),
+        *VIEW.lines(ai("", calls=True)),
+        *VIEW.lines(CALL),
+        *VIEW.lines(an_event(EventType.INTERRUPT, request_id="r1")),
+        *VIEW.lines(an_event(EventType.RESUMED, request_id="r1")),
+        *VIEW.lines(result("File deleted: output/stale.log"), after_prompt=True),
+        *VIEW.lines(ai("Done.", calls=False)),
+        *VIEW.lines(final),
+        *VIEW.lines(complete("success")),
+    ]
+    assert lines == [
+        "▶ Running cleaner  google/gemini-2.5-flash",
+        "",
+        '12:00:00 cleaner 🔧 file_delete → {"path": "output/stale.log"}',
+        "",
+        "12:00:00 cleaner 📎 file_delete ← File deleted: output/stale.log",
+        "12:00:00 cleaner ✅ Done.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("event", "lines"),
+    [
+        (ai("I look.\nThen I delete.", calls=True), ["12:00:00 cleaner 💬 I look.", "  Then I delete."]),
+        (ai(" \n", calls=True), []),
+        (an_event(EventType.FINAL_ANSWER, ""), ["12:00:00 cleaner ✅ (no text)"]),
+        (an_event(EventType.FINAL_ANSWER, "a\n\nb\n"), ["12:00:00 cleaner ✅ a", "  ", "  b"]),
+        (complete("error", "no key"), ["12:00:00 cleaner ❌ no key"]),
+        (complete("error"), ["12:00:00 cleaner ❌ ended without a reason"]),
+        (complete("timeout", "1800 s of work"), ["12:00:00 cleaner ⏱ timeout: 1800 s of work"]),
+        (complete("aborted", "cancelled by cli:ann"), ["12:00:00 cleaner 🛑 aborted: cancelled by cli:ann"]),
+        (complete("aborted"), ["12:00:00 cleaner 🛑 aborted"]),
+    ],
+)
+def test_other_lines_of_a_run(event: Event, lines: list[str]) -> None:
+    assert VIEW.lines(event) == lines
+
+
+@pytest.mark.parametrize("after_prompt", [False, True])
+def test_what_a_run_does_not_show_leaves_no_blank_line(after_prompt: bool) -> None:
+    assert VIEW.lines(an_event(EventType.WAITING), after_prompt=after_prompt) == []
+
+
+def test_a_long_result_is_cut_in_a_run_and_says_so() -> None:
+    (line,) = VIEW.lines(result("x" * 1000 + "\nsecond\nthird"))
+    assert line == f"12:00:00 cleaner 📎 file_delete ← {'x' * 399}… (1,000 characters, 2 more lines)"
+
+
+def test_long_arguments_are_never_cut() -> None:
+    (line,) = VIEW.lines(an_event(EventType.TOOL_CALL, tool_name="file_write", args={"content": "x" * 5000 + "END"}))
+    assert line.endswith('xEND"}')
+
+
+EVIL = "\x1b[2K\r12:00:00 cleaner ✅ [b]Done[/b]\u202e\n12:00:01 cleaner ✅ really"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ai(EVIL, calls=True),
+        result(EVIL),
+        an_event(EventType.TOOL_CALL, tool_name=EVIL, args={EVIL: [EVIL]}),
+        an_event(EventType.FINAL_ANSWER, EVIL),
+        complete("error", EVIL),
+    ],
+)
+def test_no_text_is_obeyed_or_passes_for_a_line_of_ours(event: Event) -> None:
+    first, *rest = RunView(EVIL, UTC_SCREEN).lines(event)
+    assert first.startswith(r"12:00:00 \x1b[2K\r12:00:00 cleaner ✅ [b]Done[/b]\u202e\n12:00:01 cleaner ✅ really ")
+    assert all(line.startswith("  ") for line in rest)
+    assert not any(character in "".join([first, *rest]) for character in "\x1b\r\n\u202e")
+
+
+def test_colour_changes_only_the_look() -> None:
+    coloured = RunView("cleaner", Screen(painter=Painter(colour=True), zone=UTC))
+    for event in (CALL, result("no", CallOutcome.FAILED), complete("error", "x")):
+        lines = coloured.lines(event)
+        assert lines != VIEW.lines(event)
+        assert [unpainted(line) for line in lines] == VIEW.lines(event)
+
+
+def test_a_decision_taken_elsewhere_is_a_line_of_its_own() -> None:
+    request = guard(answer=answered(Outcome.APPROVED, {"approved": True}, by="api"))
+    assert VIEW.decided(request) == [
+        '12:01:00 cleaner 👉 Confirm file_delete {"path": "output/stale.log"}: approved by api'
+    ]
+    assert VIEW.decided(guard()) == []
+
+
+def test_a_timeline_tells_everything() -> None:
+    approved = guard(answer=answered(Outcome.APPROVED, {"approved": True}))
+    cancelled = ask(RequestKind.CHOICE, "Where?", options=("a", "b"), answer=answered(Outcome.CANCELLED, by="policy"))
+    requests = [approved, replace(cancelled, id=RequestId("r2"))]
+    started: dict[str, Any] = {"agent": "cleaner", "trigger": "manual", "model": {"provider": "script", "name": "x"}}
+    events = [
+        an_event(EventType.SYSTEM, "Started", **started),
+        an_event(EventType.HUMAN, "Clean up.\nPlease."),
+        ai("I look.", calls=True),
+        CALL,
+        an_event(EventType.INTERRUPT, request_id="r1"),
+        an_event(EventType.WAITING, "Waiting for an answer", request_ids=["r1"]),
+        an_event(EventType.RESUMED, "approved", request_id="r1"),
+        result("a\n" * 3 + "b"),
+        an_event(EventType.INTERRUPT, request_id="r2"),
+        ai("Never given.", calls=False),
+        complete("aborted", "cancelled", cost=None),
+    ]
+    at = "2026-03-08 12:00:00 cleaner"
+    assert timeline("cleaner", events, requests, UTC_SCREEN) == [
+        f"{at} ▶ Started execution 42 (manual, script/x)",
+        f"{at} 👤 Clean up.",
+        "  Please.",
+        f"{at} 💬 I look.",
+        f'{at} 🔧 file_delete → {{"path": "output/stale.log"}}',
+        f'{at} ❓ Confirm file_delete {{"path": "output/stale.log"}}',
+        f"{at} ⏳ Waiting for an answer",
+        f'{at} 👉 Confirm file_delete {{"path": "output/stale.log"}}: approved by cli:ann',
+        f"{at} 📎 file_delete ← a",
+        "  a",
+        "  a",
+        "  b",
+        f"{at} ❓ Where? [a | b]",
+        f"{at} 💬 Never given.",
+        "2026-03-08 12:01:00 cleaner 👉 Where?: cancelled by policy",
+        f"{at} 🛑 aborted: cancelled",
+        f"{at} ■ aborted after 1.5 s of work, 1,234 tokens, unknown cost",
+    ]
+
+
+def test_a_timeline_shows_the_final_answer_once() -> None:
+    events = [ai("Done.", calls=False), an_event(EventType.FINAL_ANSWER, "Done."), complete("success")]
+    at = "2026-03-08 12:00:00 cleaner"
+    assert timeline("cleaner", events, [], UTC_SCREEN) == [
+        f"{at} ✅ Done.",
+        f"{at} ■ success after 1.5 s of work, 1,234 tokens, $0.0123",
+    ]
+
+
+def test_times_are_shown_in_the_zone_of_the_screen() -> None:
+    assert UTC_SCREEN.date_time(NOON + 0.9) == "2026-03-08 12:00:00"

@@ -1,0 +1,51 @@
+"""When colour and size are used: only on a terminal, and only if the user has nothing against it."""
+
+import io
+
+import pytest
+
+from agent_md.cli.prompt import can_prompt
+from agent_md.cli.screen import Painter, Screen, Style, unpainted
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environ", "colour"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "xterm", "NO_COLOR": ""}, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+        ({}, False),
+    ],
+)
+def test_colour_on_a_terminal(environ: dict[str, str], colour: bool) -> None:
+    screen = Screen.of(Terminal(), environ)
+    assert screen.painter.colour is colour
+    assert screen.width is not None
+    assert screen.height is not None
+
+
+def test_a_pipe_has_neither_colour_nor_size() -> None:
+    assert Screen.of(io.StringIO(), {"TERM": "xterm"}) == Screen(None, None, Painter(colour=False))
+
+
+def test_paint_comes_off_again() -> None:
+    paint = Painter(colour=True)
+    assert paint("a", Style.BOLD, Style.RED) == "\x1b[1;31ma\x1b[0m"
+    assert unpainted(f"x {paint('a', Style.DIM)} y") == "x a y"
+    assert paint("a") == "a"
+    assert Painter()("a", Style.RED) == "a"
+
+
+def test_only_two_terminals_can_prompt() -> None:
+    closed = Terminal()
+    closed.close()
+    assert can_prompt(Terminal(), Terminal())
+    assert not can_prompt(Terminal(), io.StringIO())
+    assert not can_prompt(io.StringIO(), Terminal())
+    assert not can_prompt(closed, Terminal())

@@ -1,0 +1,196 @@
+"""The JSON shapes that every face gives out: names, types, times and what is null."""
+
+import json
+
+from agent_md.agents.spec import AgentSpec, ModelRef, PathMount, Trigger
+from agent_md.executions.model import EventType, ExecutionId, Outcome, Preview, RequestKind, Status, Usage
+from agent_md.shapes import (
+    PathStep,
+    agent_detail,
+    agent_shape,
+    duration_text,
+    event_shape,
+    execution_detail,
+    execution_shape,
+    invalid_shape,
+    iso_time,
+    request_shape,
+    run_event_line,
+)
+from tests.support.samples import NOON, an_event, an_execution, answered, ask, guard
+
+
+def test_times_are_utc_with_milliseconds() -> None:
+    assert iso_time(NOON) == "2026-03-08T12:00:00.000Z"
+    assert iso_time(NOON + 0.1239) == "2026-03-08T12:00:00.123Z"
+    assert iso_time(None) is None
+
+
+def test_durations_are_in_the_largest_exact_unit() -> None:
+    durations = [0, 1, 0.5, 59, 60, 90, 3600, 5400, 86_400, 172_800]
+    texts = ["0s", "1s", "0.5s", "59s", "1m", "90s", "1h", "90m", "1d", "2d"]
+    assert [duration_text(seconds) for seconds in durations] == texts
+    assert duration_text(None) is None
+
+
+def test_an_open_confirmation() -> None:
+    request = guard(preview=Preview(resolved="/ws/output/stale.log", size=12), expires_at=NOON + 60)
+    assert request_shape(request, drifted=True) == {
+        "execution_id": 42,
+        "agent_id": "cleaner",
+        "request_id": "r1",
+        "kind": "confirm",
+        "message": "",
+        "tool_name": "file_delete",
+        "tool_args": {"path": "output/stale.log"},
+        "options": None,
+        "multi": None,
+        "questions": None,
+        "payload": None,
+        "response_schema": None,
+        "preview": {"resolved": "/ws/output/stale.log", "size": 12},
+        "digest": "d1",
+        "drifted": True,
+        "created_at": "2026-03-08T12:00:00.000Z",
+        "expires_at": "2026-03-08T12:01:00.000Z",
+        "path": [{"execution_id": 42, "agent_id": "cleaner"}],
+        "outcome": None,
+        "answer": None,
+        "answered_by": None,
+        "answered_at": None,
+    }
+
+
+def test_a_decided_choice() -> None:
+    answer = answered(Outcome.ANSWERED, {"selected": ["a"]}, by="api")
+    shape = request_shape(ask(RequestKind.CHOICE, options=("a", "b"), multi=False, answer=answer), drifted=False)
+    assert (shape["options"], shape["multi"]) == (["a", "b"], False)
+    assert (shape["outcome"], shape["answer"], shape["answered_by"]) == ("answered", {"selected": ["a"]}, "api")
+    assert shape["answered_at"] == "2026-03-08T12:01:00.000Z"
+
+
+def test_a_childs_request_is_listed_under_its_root() -> None:
+    shape = request_shape(guard(), drifted=False, path=[PathStep(7, "boss"), PathStep(42, "cleaner")])
+    assert (shape["execution_id"], shape["agent_id"]) == (7, "boss")
+    assert shape["path"] == [{"execution_id": 7, "agent_id": "boss"}, {"execution_id": 42, "agent_id": "cleaner"}]
+
+
+def test_an_execution() -> None:
+    execution = an_execution(
+        status=Status.SUCCESS,
+        started_at=NOON,
+        finished_at=NOON + 3600,
+        work_ms=1500,
+        usage=Usage(40, 12, None),
+        parent_id=ExecutionId(7),
+        output="Done.",
+    )
+    shape = execution_shape(execution)
+    assert shape == {
+        "id": 42,
+        "agent_id": "cleaner",
+        "status": "success",
+        "trigger": "manual",
+        "session_id": None,
+        "created_at": "2026-03-08T12:00:00.000Z",
+        "started_at": "2026-03-08T12:00:00.000Z",
+        "finished_at": "2026-03-08T13:00:00.000Z",
+        "duration_ms": 1500,
+        "input_tokens": 40,
+        "output_tokens": 12,
+        "total_tokens": 52,
+        "cost_usd": None,
+        "error": None,
+        "parent_execution_id": 7,
+    }
+    assert execution_detail(execution, [{"request_id": "r1"}]) == shape | {
+        "output_data": "Done.",
+        "pending": [{"request_id": "r1"}],
+    }
+
+
+def test_what_has_not_started_has_no_duration() -> None:
+    assert execution_shape(an_execution(status=Status.QUEUED))["duration_ms"] is None
+
+
+def test_an_event_has_its_data_as_a_json_string() -> None:
+    event = an_event(EventType.TOOL_CALL, "file_delete → {}", seq=9, tool_name="file_delete", args={"path": "\u202e"})
+    shape = event_shape(event)
+    assert json.loads(shape.pop("metadata")) == {"tool_name": "file_delete", "args": {"path": "\u202e"}}
+    assert shape == {
+        "id": 9,
+        "execution_id": 42,
+        "timestamp": "2026-03-08T12:00:00.000Z",
+        "event_type": "tool_call",
+        "message": "file_delete → {}",
+    }
+
+
+def test_a_run_begins_with_execution_started() -> None:
+    event = an_event(EventType.SYSTEM, "Started", agent="cleaner", model={"provider": "script", "name": "x"})
+    assert run_event_line(event, an_execution()) == {
+        "event": "execution_started",
+        "execution_id": 42,
+        "id": 1,
+        "timestamp": "2026-03-08T12:00:00.000Z",
+        "message": "Started",
+        "agent_name": "cleaner",
+        "trigger": "manual",
+        "agent": "cleaner",
+        "model": {"provider": "script", "name": "x"},
+    }
+
+
+def test_a_line_of_a_run_has_its_events_data_but_not_the_provider_message() -> None:
+    event = an_event(EventType.AI, "Hello", usage={"input_tokens": 1})
+    event.data["message"] = {"type": "ai", "data": {}}
+    line = run_event_line(event, an_execution())
+    assert (line["event"], line["message"], line["usage"]) == ("ai", "Hello", {"input_tokens": 1})
+
+
+def test_a_waiting_line_carries_the_open_requests() -> None:
+    event = an_event(EventType.WAITING, "Waiting for an answer", request_ids=["r1"])
+    line = run_event_line(event, an_execution(), [request_shape(guard(), drifted=False)])
+    assert (line["event"], line["requests"][0]["request_id"]) == ("waiting", "r1")
+
+
+SPEC = AgentSpec(
+    name="cleaner",
+    body="",
+    model=ModelRef("google", "gemini-2.5-flash"),
+    icon="🧹",
+    trigger=Trigger(type="schedule", every=300),
+    auto_approve=("*",),
+    confirm_timeout=3600,
+    paths=(PathMount("out", "output", mode="ro"),),
+    source_path="agents/cleaner.md",
+)
+
+
+def test_an_agent_in_a_listing() -> None:
+    assert agent_shape(SPEC, next_run=NOON) == {
+        "name": "cleaner",
+        "description": "",
+        "icon": "🧹",
+        "enabled": True,
+        "trigger_type": "schedule",
+        "model_provider": "google",
+        "model_name": "gemini-2.5-flash",
+        "source_path": "agents/cleaner.md",
+        "last_run": None,
+        "next_run": "2026-03-08T12:00:00.000Z",
+    }
+
+
+def test_an_agent_by_itself() -> None:
+    shape = agent_detail(SPEC)
+    assert agent_shape(SPEC).items() <= shape.items()
+    assert (shape["history"], shape["trigger_every"], shape["trigger_cron"]) == ("low", "5m", None)
+    assert (shape["auto_approve"], shape["confirm_timeout"], shape["on_pending"]) == (["*"], "1h", "skip")
+    assert shape["paths"] == {"out": {"path": "output", "description": "", "mode": "ro"}}
+    assert shape["settings"]["timeout"] == 1800
+    json.dumps(shape)
+
+
+def test_an_invalid_file() -> None:
+    assert invalid_shape("agents/x.md", "no delimiter") == {"file": "agents/x.md", "error": "no delimiter"}

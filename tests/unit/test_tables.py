@@ -1,0 +1,139 @@
+"""Listings, exactly, and in any width."""
+
+from dataclasses import replace
+from datetime import UTC
+
+import pytest
+
+from agent_md.agents.spec import AgentSpec, ModelRef, Trigger
+from agent_md.cli.screen import Screen
+from agent_md.cli.tables import (
+    AgentRow,
+    PendingRow,
+    agents_table,
+    executions_table,
+    pending_table,
+    request_prefix,
+    trigger_text,
+)
+from agent_md.cli.text import width_of
+from agent_md.executions.model import ExecutionId, RequestId, RequestKind, Status, Usage
+from agent_md.shapes import PathStep
+from tests.support.samples import NOON, an_execution, ask, guard
+
+SCREEN = Screen(zone=UTC)
+FIRST = PendingRow(guard())
+SECOND = PendingRow(
+    replace(ask(RequestKind.INPUT, "Enter the report title:"), execution_id=ExecutionId(51), agent="reporter")
+)
+SPEC = AgentSpec(
+    name="cleaner", body="", model=ModelRef("script", "x"), icon="🧹", trigger=Trigger("schedule", every=300)
+)
+
+
+def test_pending_requests() -> None:
+    assert pending_table([FIRST, SECOND], now=NOON) == [
+        " #   Agent      Question",
+        " ───────────────────────────────────────────────────────────────",
+        ' 42  cleaner    Confirm file_delete {"path": "output/stale.log"}',
+        " 51  reporter   Enter the report title:",
+    ]
+
+
+def test_notes_stand_behind_a_question_that_gives_way_to_them() -> None:
+    row = PendingRow(replace(FIRST.request, expires_at=NOON + 42), drifted=True)
+    assert pending_table([row], now=NOON)[2].endswith('stale.log"} (drifted) (expires in 42 s)')
+    assert (
+        pending_table([row], Screen(60), now=NOON)[2] == " 42  cleaner    Confirm file_de… (drifted) (expires in 42 s)"
+    )
+
+
+def test_several_requests_of_one_execution_show_what_names_them() -> None:
+    rows = [PendingRow(replace(FIRST.request, id=RequestId(name))) for name in ("aaaaaaaa1111", "aaaaaaaa2222")]
+    lines = pending_table([*rows, SECOND], now=NOON)
+    assert [line.rpartition(" (")[2] for line in lines[2:4]] == ["request aaaaaaaa1)", "request aaaaaaaa2)"]
+    assert lines[4] == " 51  reporter   Enter the report title:"
+
+
+def test_a_childs_request_is_listed_under_its_root() -> None:
+    row = PendingRow(guard(), path=(PathStep(7, "boss"), PathStep(42, "cleaner")))
+    assert pending_table([row], now=NOON)[2].startswith(" 7   boss > cleaner  Confirm")
+
+
+def test_a_prefix_names_one_request() -> None:
+    ids = [RequestId(name) for name in ("abcdefgh", "abcdefghij", "zzzzzzzzzzzz")]
+    assert [request_prefix(name, ids) for name in ids] == ["abcdefgh", "abcdefghi", "zzzzzzzz"]
+
+
+def test_executions() -> None:
+    one = an_execution(status=Status.SUCCESS, started_at=NOON, work_ms=1500, usage=Usage(1200, 34, 0.0123))
+    other = an_execution(id=ExecutionId(7), agent="日本", usage=Usage(0, 0, None))
+    assert executions_table([one, other], SCREEN) == [
+        " #   Agent    Status   Trigger  Started              Work   Tokens  Cost",
+        " ──────────────────────────────────────────────────────────────────────────",
+        " 42  cleaner  success  manual   2026-03-08 12:00:00  1.5 s  1,234   $0.0123",
+        " 7   日本     running  manual   2026-03-08 12:00:00  0.0 s  0       unknown",
+    ]
+
+
+def test_agents_and_files_that_are_none() -> None:
+    done = an_execution(status=Status.SUCCESS, started_at=NOON)
+    rows = [
+        AgentRow(SPEC, next_run=NOON + 300, last=done),
+        AgentRow(replace(SPEC, name="off", icon="🌙", enabled=False, trigger=Trigger()), last=done),
+        AgentRow(replace(SPEC, name="asks", icon="❓", enabled=False), last=an_execution(status=Status.WAITING)),
+        AgentRow(replace(SPEC, name="new", icon="🌱", trigger=Trigger())),
+    ]
+    assert agents_table(rows, [("agents/bad\x1b.md", "line 3: no such key\nline 4: a tab\n")], SCREEN) == [
+        "     Agent    Trigger   Next run             Last run             Status",
+        " ───────────────────────────────────────────────────────────────────────────────────",
+        " 🧹  cleaner  every 5m  2026-03-08 12:05:00  2026-03-08 12:00:00  success",
+        " 🌙  off      manual    –                    2026-03-08 12:00:00  disabled",
+        " ❓  asks     every 5m  –                    2026-03-08 12:00:00  waiting (disabled)",
+        " 🌱  new      manual    –                    never                –",
+        "",
+        "Files that cannot be used:",
+        r"  agents/bad\x1b.md",
+        "    line 3: no such key",
+        "    line 4: a tab",
+    ]
+
+
+def test_empty_listings_say_so() -> None:
+    assert pending_table([], now=NOON) == ["Nothing waits for an answer."]
+    assert executions_table([]) == ["No executions yet."]
+    assert agents_table([]) == ["No agents."]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "text"),
+    [
+        (Trigger(), "manual"),
+        (Trigger("schedule", every=90), "every 90s"),
+        (Trigger("schedule", cron="0 8 * * 1", timezone="Europe/Berlin"), "cron 0 8 * * 1 (Europe/Berlin)"),
+        (Trigger("watch", paths=("in/*", "b\x1b")), r"watch in/*, b\x1b"),
+    ],
+)
+def test_triggers_in_the_words_of_the_file(trigger: Trigger, text: str) -> None:
+    assert trigger_text(trigger) == text
+
+
+@pytest.mark.parametrize("width", range(20, 201, 9))
+def test_no_line_is_wider_than_the_screen(width: int) -> None:
+    screen = Screen(width, 24, zone=UTC)
+    long = "日本 [b]\x1b\u202e" * 20
+    many = [
+        PendingRow(guard(args={"path": long}, expires_at=NOON + 9), drifted=True),
+        PendingRow(replace(guard(args={"path": "x"}), agent=long)),
+        SECOND,
+    ]
+    executions = [an_execution(agent=long, usage=Usage(10**9, 1, None)), an_execution()]
+    agents = [AgentRow(replace(SPEC, name=long, trigger=Trigger("watch", paths=(long,)))), AgentRow(SPEC)]
+    tables = [
+        pending_table(many, screen, now=NOON),
+        executions_table(executions, screen),
+        agents_table(agents, screen=screen),
+    ]
+    for lines in tables:
+        assert max(width_of(line) for line in lines) <= width
+        assert not any(character in "".join(lines) for character in "\x1b\u202e\n")
