@@ -1,0 +1,149 @@
+"""kill -9 inside tools and inside the model's answer; stopped processes; poisoned executions."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from agent_md.executions.model import CallOutcome, ExecutionId, Position, Status
+from tests.support.processes import Running
+from tests.support.waiting import until
+from tests.support.world import World
+
+
+@pytest.mark.parametrize("place", ["U:before", "U:after", "V:before", "V:after"])
+def test_killed_in_an_unguarded_tool(world: World, place: str) -> None:
+    env = {"KILL_IN_TOOL": place}
+    assert world.cli("run", "worker", env=env).code in (3, -9)
+    for _ in range(20):
+        status = world.status()
+        assert status is not None
+        if status is not Status.WAITING:
+            break
+        world.respond(world.open_requests()[0], env=env)
+    world.finish()
+    world.check()
+    key, moment = place.split(":")
+    assert world.effects()[key] == (1 if moment == "after" else 0)
+
+
+@pytest.mark.parametrize(
+    "place", ["A:before", "A:after", "C:before", "Q-first:before", "Q-first:after", "Q-second:after"]
+)
+def test_killed_in_a_resumed_tool(world: World, place: str) -> None:
+    world.cli("run", "worker")
+    died = False
+    for _ in range(20):
+        if world.status() is not Status.WAITING:
+            break
+        died = died or world.respond(world.open_requests()[0], env={"KILL_IN_TOOL": place}).killed
+    assert died
+    world.finish()
+    world.check()
+    key, moment = place.split(":")
+    assert world.effects()[key] == (1 if moment == "after" else 0)
+
+
+def test_a_call_that_may_have_run_says_so_to_the_model_and_the_human(world: World) -> None:
+    assert world.cli("run", "worker", env={"KILL_IN_TOOL": "U:after"}).killed
+    world.cli("resume", "--all")
+    store = world.store()
+    call = store.call(ExecutionId(1), Position(0, 2))
+    store.close()
+    assert call is not None
+    assert call.outcome is CallOutcome.UNKNOWN
+    assert "may have run" in world.cli("logs", "-e", "1").out
+
+
+def _slow_model(world: World) -> None:
+    script = world.workspace / "agents/_config/scripts/worker.yaml"
+    script.write_text("conversations:\n  - turns:\n      - {delay: 60s, text: Late., usage: {input: 5, output: 5}}\n")
+
+
+def _in_model_call(world: World) -> Running:
+    running = world.cli.start("run", "worker")
+    until(lambda: world.status() is Status.RUNNING)
+    return running
+
+
+def test_killed_in_the_model_call(world: World) -> None:
+    script = (world.workspace / "agents/_config/scripts/worker.yaml").read_text()
+    _slow_model(world)
+    running = _in_model_call(world)
+    running.kill()
+    running.wait()
+    (world.workspace / "agents/_config/scripts/worker.yaml").write_text(script)
+    world.finish()
+    world.check()
+
+
+def test_a_stopped_driver_keeps_its_execution_and_a_dead_one_loses_it_at_once(world: World) -> None:
+    _slow_model(world)
+    running = _in_model_call(world)
+    running.kill(signal.SIGSTOP)
+    refused = world.cli("resume", "1")
+    assert refused.code == 6, refused
+    assert "live process" in refused.err
+    assert "Nothing to resume" in world.cli("resume").out
+    running.kill(signal.SIGKILL)
+    running.wait()
+    (world.workspace / "agents/_config/scripts/worker.yaml").write_text(
+        "conversations:\n  - turns:\n      - {text: Taken over.}\n"
+    )
+    taken = world.cli("resume", "1")
+    assert taken.code == 0, taken
+    assert "Taken over." in taken.out
+
+
+def test_three_deaths_without_progress_stop_the_execution(world: World) -> None:
+    _slow_model(world)
+    running = _in_model_call(world)
+    running.kill()
+    running.wait()
+    for _ in range(2):
+        again = world.cli.start("resume", "1")
+        until(lambda: world.status() is Status.RUNNING and _is_driven(world))
+        again.kill()
+        again.wait()
+    stopped = world.cli("resume", "1")
+    assert stopped.code == 1, stopped
+    assert "poisoned" in stopped.out
+    assert "model call 0" in stopped.out
+    assert world.status() is Status.ERROR
+    late = world.cli("resume", "1")
+    assert late.code == 6, late
+
+
+def _is_driven(world: World) -> bool:
+    store = world.store()
+    try:
+        return not store.abandoned()
+    finally:
+        store.close()
+
+
+def test_an_idempotent_tool_that_always_kills_is_stopped_too(world: World) -> None:
+    env = {"KILL_IN_TOOL": "Q-first:before"}
+    world.cli("run", "worker")
+    for _ in range(20):
+        if world.status() is not Status.WAITING:
+            break
+        world.respond(world.open_requests()[0], env=env)
+    codes = [world.cli("resume", "--all", env=env).code for _ in range(5)]
+    assert -signal.SIGKILL in codes or world.status() is Status.SUCCESS
+    assert world.status() in (Status.SUCCESS, Status.ERROR, Status.WAITING)
+
+
+def test_a_checkpoint_copy_of_another_time_repeats_nothing(world: World, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    world.cli("run", "worker")
+    world.copy_checkpoints(copy)
+    for _ in range(20):
+        if world.status() is not Status.WAITING:
+            break
+        world.respond(world.open_requests()[0])
+        world.lose_checkpoints(copy)
+    world.finish()
+    world.check()
