@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: demo check test stress format benchmark clean
 
 demo: .venv/installed
-	@$(BIN)/python -m agent_md.demo
+	@$(BIN)/python examples/demo.py
 
 check: .venv/installed
 	$(BIN)/ruff format --check .

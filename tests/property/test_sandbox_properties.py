@@ -51,7 +51,7 @@ def secrets_of(workspace: Path) -> set[Path]:
     return {*(workspace / name for name in FORBIDDEN_FILES), *beside}
 
 
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(path=PATHS, links=st.lists(TARGETS, max_size=3), write=st.booleans())
 def test_no_path_leads_out_or_to_a_secret(path: str, links: list[str], write: bool) -> None:
     with workspace_with_links(links) as workspace:
