@@ -233,7 +233,12 @@ class App:
         forbidden = Forbidden(
             settings.agents_dir,
             folders=(settings.state_dir, settings.tools_dir, settings.skills_dir),
-            files=(settings.database, settings.checkpoint_database, settings.mcp_config),
+            files=(
+                settings.database,
+                settings.checkpoint_database,
+                settings.mcp_config,
+                settings.workspace / ".env",  # also under the name of what it links to
+            ),
         )
         return Sandbox(settings.workspace, spec.paths, forbidden)
 
