@@ -28,6 +28,7 @@ __all__ = [
     "Preview",
     "Proposal",
     "Request",
+    "RequestContent",
     "RequestId",
     "RequestKind",
     "RequestSource",
@@ -196,17 +197,19 @@ class CallEffect:
     after: str
 
 
-@dataclass(frozen=True, slots=True)
-class NewRequest:
-    """A request to open. `position` is the call that asks; `expires_in` in seconds, None = never."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestContent:
+    """What a human is asked, by which call. What its kind lacks is None."""
 
     id: RequestId
     position: Position
+    """The call that asks."""
     source: RequestSource
     kind: RequestKind
     message: str
     digest: str
     """For the gate: of exactly the action shown. For a tool: of kind and payload."""
+    occurrence: int = 0
     tool_name: str | None = None
     tool_args: dict[str, Any] | None = None
     options: tuple[str, ...] | None = None
@@ -215,7 +218,12 @@ class NewRequest:
     payload: dict[str, Any] | None = None
     response_schema: dict[str, Any] | None = None
     preview: Preview | None = None
-    occurrence: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRequest(RequestContent):
+    """A request to open. `expires_in` in seconds, None = never."""
+
     expires_in: float | None = None
 
 
@@ -234,28 +242,13 @@ class Answer:
     digest: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(RequestContent):
     """A stored request with its decision, if there is one."""
 
-    id: RequestId
     execution_id: ExecutionId
     agent: str
-    position: Position
-    source: RequestSource
-    kind: RequestKind
-    message: str
-    digest: str
-    occurrence: int
     created_at: float
-    tool_name: str | None = None
-    tool_args: dict[str, Any] | None = None
-    options: tuple[str, ...] | None = None
-    multi: bool | None = None
-    questions: tuple[dict[str, Any], ...] | None = None
-    payload: dict[str, Any] | None = None
-    response_schema: dict[str, Any] | None = None
-    preview: Preview | None = None
     expires_at: float | None = None
     answer: Answer | None = None
 
