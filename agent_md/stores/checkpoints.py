@@ -7,10 +7,9 @@ takes the last written checkpoint as head (ids follow the clock of the process t
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,44 +25,44 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from agent_md.errors import StoreForeign
+from agent_md.stores.sqlite.file import connect, error_name, make_file, peek, use_wal, words_of
 
 __all__ = ["Checkpoints"]
 
-_BUSY_TIMEOUT_S = 30
+_TABLES = {"checkpoints", "writes"}
 
 
 class Checkpoints(SqliteSaver):
     """A checkpointer for sync and async graphs on the file at `path`; None = in memory."""
 
     def __init__(self, path: Path | None) -> None:
-        """Opens or makes the file. Raises StoreForeign, the file untouched, for a file that is no SQLite database."""
-        if path is not None and not path.exists():
-            with suppress(FileExistsError):
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        connection = sqlite3.connect(
-            path or ":memory:", timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
-        )
-        super().__init__(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
-        try:
-            connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # only works before the first table
-            connection.execute("PRAGMA synchronous=NORMAL")  # a cache: what a power loss takes is made again
-            self.setup()
-        except sqlite3.DatabaseError as error:
-            connection.close()
-            if error.sqlite_errorname not in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
+        """Opens or makes the file. Raises StoreForeign, the file untouched, for one that LangGraph did not make;
+        StoreReadOnly, StoreFull or StoreError when it cannot be opened, and so do all other methods."""
+        self._path = path
+        with self._in_words():
+            if path is not None:
+                make_file(path)
+                _refuse_foreign(path)
+            connection = connect(path)
+            super().__init__(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+            try:
+                connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # only works before the first table
+                use_wal(connection)
+                connection.execute("PRAGMA synchronous=NORMAL")  # a cache: what a power loss takes is made again
+                self.setup()
+            except BaseException:
+                connection.close()
                 raise
-            raise StoreForeign(
-                f"{path} is not a checkpoint database ({error}); it was left untouched. "
-                "Move it away: executions go on without it"
-            ) from None
 
     def close(self) -> None:
         self.conn.close()
 
+    def _in_words(self) -> AbstractContextManager[None]:
+        return words_of(self._path, if_damaged="move it away: executions go on without it")
+
     @contextmanager
     def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
-        with self.lock:
-            cursor = self.conn.cursor()
+        with self.lock, self._in_words(), closing(self.conn.cursor()) as cursor:
             try:
                 if transaction:
                     cursor.execute("BEGIN IMMEDIATE")
@@ -74,18 +73,18 @@ class Checkpoints(SqliteSaver):
                 if self.conn.in_transaction:
                     cursor.execute("ROLLBACK")
                 raise
-            finally:
-                cursor.close()
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         place = config["configurable"]
         if place.get("checkpoint_id"):
             return super().get_tuple(config)
         thread, namespace = str(place["thread_id"]), place.get("checkpoint_ns", "")
-        head = self.conn.execute(
-            "SELECT checkpoint_id FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ? ORDER BY rowid DESC LIMIT 1",
-            (thread, namespace),
-        ).fetchone()
+        with self.cursor(transaction=False) as cursor:
+            head = cursor.execute(
+                "SELECT checkpoint_id FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ?"
+                " ORDER BY rowid DESC LIMIT 1",
+                (thread, namespace),
+            ).fetchone()
         if head is None:
             return None
         return super().get_tuple(
@@ -127,3 +126,20 @@ class Checkpoints(SqliteSaver):
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         return self.get_delta_channel_history(config=config, channels=channels)
+
+
+def _refuse_foreign(path: Path) -> None:
+    try:
+        rows = peek(path, lambda connection: connection.execute("SELECT name FROM sqlite_master").fetchall())
+    except sqlite3.DatabaseError as error:
+        if error_name(error) != "SQLITE_NOTADB":
+            raise
+        ours = False
+    else:
+        names = {name for (name,) in rows if not name.startswith("sqlite_")}
+        ours = names <= _TABLES
+    if not ours:
+        raise StoreForeign(
+            f"{path} is not a file of LangGraph's checkpoints; it was left untouched. "
+            "Move it away: executions go on without it"
+        )

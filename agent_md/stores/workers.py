@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from agent_md.errors import StateDirUnusable
@@ -56,12 +57,15 @@ class LockWorkers:
         self._directory = directory
 
     def acquire(self) -> WorkerHandle:
-        """Makes this process a worker with a new id. Raises StateDirUnusable if the folder cannot be written."""
+        """Makes this process a worker with a new id, and removes the lock files of dead ones.
+
+        Raises StateDirUnusable if the folder cannot be written."""
         worker = WorkerId(uuid.uuid4().hex)
         path = self._path(worker)
         unlocked = path.with_suffix(".new")  # nobody sees the file under its name before it is locked
         try:
             self._directory.mkdir(mode=0o700, exist_ok=True)
+            self._remove_dead()
             descriptor = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             unlocked.rename(path)
@@ -73,17 +77,36 @@ class LockWorkers:
         return WorkerHandle(worker, path, descriptor)
 
     def alive(self, worker: WorkerId) -> bool:
+        """Raises StateDirUnusable if the lock file is there but cannot be opened."""
+        path = self._path(worker)
         try:
-            descriptor = os.open(self._path(worker), os.O_RDWR | os.O_CLOEXEC)
+            return _is_locked(path)
         except FileNotFoundError:
             return False
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(descriptor)
-        return False
+        except OSError as error:
+            raise StateDirUnusable(
+                f"{path} cannot be opened ({error.strerror}), so it is not known whether its worker lives; "
+                "check who owns the state folder and its mode"
+            ) from error
+
+    def _remove_dead(self) -> None:
+        """A file under its name is locked from its first moment on, so a free one is a dead worker's for ever."""
+        for path in self._directory.glob("*.lock"):
+            with suppress(OSError):  # removed by another process, or not ours
+                if not _is_locked(path):
+                    path.unlink()
 
     def _path(self, worker: WorkerId) -> Path:
         return self._directory / f"{worker}.lock"
+
+
+def _is_locked(path: Path) -> bool:
+    """Asked with a shared lock, so that those who ask at the same time do not take each other for the worker."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

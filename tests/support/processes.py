@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Cli", "Finished", "preload"]
+__all__ = ["Cli", "Finished", "Running", "preload"]
 
 _WRITES = re.compile(r"\s*(BEGIN IMMEDIATE|COMMIT|INSERT|UPDATE|DELETE)", re.IGNORECASE)
 _PATIENCE_S = 60.0
@@ -55,6 +55,10 @@ class Running:
             time.sleep(0.002)
         return Finished(os.waitstatus_to_exitcode(status), self._read("out"), self._read("err"))
 
+    def printed(self) -> str:
+        """What it has written to standard output so far."""
+        return self._read("out")
+
     def kill(self, number: int = signal.SIGKILL) -> None:
         os.kill(self.pid, number)
 
@@ -71,12 +75,24 @@ class Cli:
         self._count = 0
 
     def __call__(
-        self, *args: str, kill_before_write: int | None = None, env: Mapping[str, str] | None = None
+        self,
+        *args: str,
+        kill_before_write: int | None = None,
+        env: Mapping[str, str] | None = None,
+        prepare: Callable[[], None] | None = None,
     ) -> Finished:
-        return self.start(*args, kill_before_write=kill_before_write, env=env).wait()
+        return self.start(*args, kill_before_write=kill_before_write, env=env, prepare=prepare).wait()
 
-    def start(self, *args: str, kill_before_write: int | None = None, env: Mapping[str, str] | None = None) -> Running:
-        """Begins a command; it is killed right before its n-th write statement (from 1) if that is given."""
+    def start(
+        self,
+        *args: str,
+        kill_before_write: int | None = None,
+        env: Mapping[str, str] | None = None,
+        prepare: Callable[[], None] | None = None,
+    ) -> Running:
+        """Begins a command; it is killed right before its n-th write statement (from 1) if that is given.
+
+        `prepare` is called in the new process before the command."""
         self._count += 1
         folder = self.workspace / ".out" / str(self._count)
         folder.mkdir(parents=True)
@@ -84,7 +100,10 @@ class Cli:
         (folder / "err").touch()
         pid = os.fork()
         if pid == 0:
-            _child(folder, {**self._env, **(env or {})}, ["-w", str(self.workspace), *args], kill_before_write)
+            prepared = prepare or (lambda: None)
+            _child(
+                folder, {**self._env, **(env or {})}, ["-w", str(self.workspace), *args], kill_before_write, prepared
+            )
         return Running(pid, folder)
 
     def writes_of_last(self) -> int:
@@ -92,11 +111,18 @@ class Cli:
         return int((self.workspace / ".out" / str(self._count) / "writes").read_text())
 
 
-def _child(folder: Path, env: Mapping[str, str], args: Sequence[str], kill_before_write: int | None) -> None:
+def _child(
+    folder: Path,
+    env: Mapping[str, str],
+    args: Sequence[str],
+    kill_before_write: int | None,
+    prepare: Callable[[], None],
+) -> None:
     code = 70
     try:
         _redirect(folder)
         os.environ.update(env)
+        prepare()
         counted = _count_writes(kill_before_write)
         sys.argv = ["agentmd", *args]
         from agent_md.cli.main import main

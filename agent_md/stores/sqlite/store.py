@@ -12,6 +12,7 @@ from typing import Any
 from agent_md.errors import (
     AnswerConflict,
     ConversationWaiting,
+    StateDirUnusable,
     StoreFull,
     StoreReadOnly,
     UnknownExecution,
@@ -71,14 +72,12 @@ class SqliteStore:
         """The store for one who only reads: it opens also where nothing can be written, and then shows what is there.
 
         Overdue requests are settled if they can be."""
-        try:
-            store = cls(path, workers=workers)
-            store.executions(limit=1)
-        except (StoreReadOnly, StoreFull):
-            return cls(path, workers=workers, frozen=True)
         with suppress(StoreReadOnly, StoreFull):
-            store.settle_overdue()
-        return store
+            store = cls(path, workers=workers)
+            with suppress(StoreReadOnly, StoreFull):
+                store.settle_overdue()
+            return store
+        return cls(path, workers=workers, frozen=True)  # not while an error still holds the first connection
 
     def close(self) -> None:
         self._db.close()
@@ -315,11 +314,17 @@ class SqliteStore:
     # Workers
 
     def register_worker(self, worker: WorkerId, pid: int) -> None:
+        """Rows of workers that are dead go."""
         with self._db.write():
+            for (other,) in self._db.all("SELECT id FROM workers"):
+                with suppress(StateDirUnusable):  # it is not known whether that one lives
+                    if not self._workers.alive(WorkerId(other)):
+                        self._db.run("DELETE FROM workers WHERE id = ?", other)
             self._db.run("INSERT INTO workers (id, pid, started_at) VALUES (?, ?, ?)", worker, pid, self._clock())
 
     def forget_worker(self, worker: WorkerId) -> None:
-        with self._db.write():
+        """A row that cannot be removed now goes when the next worker comes."""
+        with suppress(StoreFull, StoreReadOnly), self._db.write():
             self._db.run("DELETE FROM workers WHERE id = ?", worker)
 
 

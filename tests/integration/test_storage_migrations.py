@@ -1,0 +1,189 @@
+"""The database is brought to a newer format: nothing is lost, whatever is killed and whoever comes at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from agent_md.errors import StoreError, StoreNewer, StoreReadOnly
+from agent_md.stores.sqlite.database import Database
+from agent_md.stores.sqlite.schema import migrations
+from agent_md.stores.sqlite.store import SqliteStore
+from tests.support.forks import in_processes
+from tests.support.scenes import ask, begin, journal_of, record, succeed
+from tests.support.workers import FakeWorkers
+
+NEXT = """
+-- a table is made anew, as SQLite wants it for most changes; the trigger has statements of its own
+CREATE TABLE answers_new (
+    request_id TEXT PRIMARY KEY REFERENCES requests (id),
+    outcome TEXT NOT NULL,
+    value TEXT NOT NULL,
+    digest TEXT,
+    answered_by TEXT NOT NULL,
+    answered_at REAL NOT NULL,
+    channel TEXT NOT NULL DEFAULT 'cli'
+) WITHOUT ROWID;
+INSERT INTO answers_new (request_id, outcome, value, digest, answered_by, answered_at) SELECT * FROM answers;
+DROP TABLE answers;
+ALTER TABLE answers_new RENAME TO answers;
+ALTER TABLE executions ADD COLUMN title TEXT NOT NULL DEFAULT '';
+UPDATE executions SET title = agent || ';' || id;
+CREATE TRIGGER titles AFTER INSERT ON executions BEGIN
+    UPDATE executions SET title = new.agent WHERE id = new.id;
+END;
+"""
+LAST = "CREATE TABLE tags (execution_id INTEGER REFERENCES executions (id), tag TEXT NOT NULL);"
+
+NEWER = [*migrations(), NEXT, LAST]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A database of the package's format with some rows of every kind."""
+    store = SqliteStore(tmp_path / "agentmd.db", workers=FakeWorkers("w1"))
+    for _ in range(3):
+        journal = journal_of(store, begin(store))
+        record(journal)
+        ask(journal, turn=1, count=2)
+        succeed(journal)
+    store.close()
+    return tmp_path / "agentmd.db"
+
+
+def rows_of(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Every row of every table, by the names of the columns that the package knows."""
+    with closing(Database(None)) as known, closing(sqlite3.connect(path)) as connection:
+        tables = [row[0] for row in known.all("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        columns = {table: [row[1] for row in known.all(f"PRAGMA table_info({table})")] for table in tables}
+        return {
+            table: connection.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY 1, 2").fetchall()
+            for table, names in columns.items()
+        }
+
+
+def version_of(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def test_every_row_is_kept(path: Path) -> None:
+    before = rows_of(path)
+    assert all(before[table] for table in ("executions", "events", "calls", "requests", "answers", "specs", "usage"))
+    database = Database(path, scripts=NEWER)
+    assert database.all("SELECT title FROM executions ORDER BY id") == [("writer;1",), ("writer;2",), ("writer;3",)]
+    assert database.one("SELECT DISTINCT channel FROM answers") == ("cli",)
+    assert database.all("PRAGMA foreign_key_check") == []
+    assert database.one("PRAGMA foreign_keys") == (1,)
+    assert database.one("PRAGMA integrity_check") == ("ok",)
+    database.close()
+    assert rows_of(path) == before
+    assert version_of(path) == len(NEWER)
+
+
+def test_a_new_file_gets_the_same_schema_as_an_old_one(path: Path, tmp_path: Path) -> None:
+    schemas = []
+    for place in (path, tmp_path / "new.db"):
+        database = Database(place, scripts=NEWER)
+        schemas.append(database.all("SELECT type, name, sql FROM sqlite_master ORDER BY type, name"))
+        database.close()
+    assert schemas[0] == schemas[1]
+
+
+def test_the_older_program_leaves_it_alone(path: Path) -> None:
+    Database(path, scripts=NEWER).close()
+    before = path.read_bytes()
+    with pytest.raises(StoreNewer):
+        SqliteStore(path, workers=FakeWorkers())
+    assert path.read_bytes() == before
+
+
+def test_one_that_fails_changes_nothing(path: Path) -> None:
+    before = path.read_bytes()
+    with pytest.raises(StoreError):
+        Database(path, scripts=[*NEWER, "INSERT INTO nowhere VALUES (1);"])
+    assert version_of(path) == len(migrations())
+    assert path.read_bytes() == before
+
+
+def test_one_that_cannot_be_written_is_not_half_understood(path: Path) -> None:
+    with pytest.raises(StoreReadOnly, match="older format"):
+        Database(path, frozen=True, scripts=NEWER)
+    Database(path, frozen=True).close()
+
+
+class TestKilled:
+    def test_before_every_statement(self, path: Path) -> None:
+        before, whole = rows_of(path), path.read_bytes()
+        deaths = undone = 0
+        while True:
+            path.write_bytes(whole)
+            (code,) = in_processes(self._dying(path, deaths + 1))
+            assert rows_of(path) == before
+            if code == 0:
+                break
+            assert code == -signal.SIGKILL
+            assert version_of(path) in (len(migrations()), len(NEWER))  # all or nothing
+            undone += version_of(path) == len(migrations())
+            Database(path, scripts=NEWER).close()
+            assert rows_of(path) == before
+            deaths += 1
+        assert version_of(path) == len(NEWER)
+        assert undone > 10
+
+    def _dying(self, path: Path, statement: int) -> Callable[[], None]:
+        def migrate() -> None:
+            left = statement
+
+            def seen(sql: str) -> None:
+                nonlocal left
+                left -= not sql.startswith(("PRAGMA journal", "PRAGMA wal", "PRAGMA sync", "--"))
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            connect = sqlite3.connect
+
+            def traced(*args: object, **options: object) -> sqlite3.Connection:
+                connection = connect(*args, **options)  # type: ignore[call-overload]
+                if "mode=rw" in str(args[0]):
+                    connection.set_trace_callback(seen)
+                return connection  # type: ignore[no-any-return]
+
+            sqlite3.connect = traced  # type: ignore[assignment]
+            Database(path, scripts=NEWER)  # the process ends without closing it
+
+        return migrate
+
+
+class TestAtOnce:
+    @pytest.mark.parametrize("scripts", [migrations(), NEWER], ids=["of the package", "newer"])
+    def test_processes_that_make_it(self, tmp_path: Path, scripts: Sequence[str]) -> None:
+        path = tmp_path / "agentmd.db"
+        assert in_processes(*[self._adding(path, scripts)] * 5) == [0] * 5
+        self._check(path, scripts, count=5)
+
+    def test_processes_that_upgrade_it(self, path: Path) -> None:
+        assert in_processes(*[self._adding(path, NEWER)] * 5) == [0] * 5
+        self._check(path, NEWER, count=6)  # one was there
+
+    def _adding(self, path: Path, scripts: Sequence[str]) -> Callable[[], None]:
+        def add() -> None:
+            database = Database(path, scripts=scripts)
+            with database.write():
+                database.run("INSERT INTO specs VALUES (?, '{}')", f"of {os.getpid()}")
+            database.close()
+
+        return add
+
+    def _check(self, path: Path, scripts: Sequence[str], *, count: int) -> None:
+        assert version_of(path) == len(scripts)
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("SELECT count(*) FROM specs").fetchone() == (count,)
+            assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)  # incremental

@@ -1,0 +1,103 @@
+"""On which file system a folder lies, told from a list of mounts, and which ones are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_md.errors import StateDirUnusable
+from agent_md.stores.local_disk import file_system_of, require_local_disk
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder whose path is what it seems."""
+    return tmp_path.resolve()
+
+
+def mounts(root: Path, *lines: str) -> Path:
+    """A list as in /proc/self/mounts; `@` stands for the root, a blank in a target is to be written as `\\040`."""
+    listed = root / "mounts"
+    text = "".join(f"{line} rw,relatime 0 0\n" for line in ("overlay / overlay", *lines))
+    listed.write_text(text.replace("@", str(root)), encoding="utf-8", errors="surrogateescape")
+    return listed
+
+
+class TestFileSystemOf:
+    def test_the_mount_above(self, root: Path) -> None:
+        assert file_system_of(root / "a", mounts(root)) == "overlay"
+        assert file_system_of(root / "a", mounts(root, "/dev/sdb1 @ ext4")) == "ext4"
+        assert file_system_of(root / "a", mounts(root, "/dev/sdb1 @/a ext4")) == "ext4"
+        assert file_system_of(root / "a", mounts(root, "/dev/sdb1 @/a/b ext4")) == "overlay"
+
+    @pytest.mark.parametrize("order", [1, -1])
+    def test_the_deepest_of_nested_mounts(self, root: Path, order: int) -> None:
+        nested = mounts(root, *["server:/home @ nfs4", "/dev/sdb1 @/a ext4", "tmpfs @/a/b tmpfs"][::order])
+        places = {"x": "nfs4", "a": "ext4", "a/x": "ext4", "a/b": "tmpfs", "a/b/c/d": "tmpfs", "a/bc": "ext4"}
+        assert {place: file_system_of(root / place, nested) for place in places} == places
+
+    def test_a_name_that_only_begins_alike_is_another(self, root: Path) -> None:
+        assert file_system_of(root / "share-local", mounts(root, "server:/x @/share nfs")) == "overlay"
+
+    def test_the_last_of_several_on_one_place(self, root: Path) -> None:
+        over = mounts(root, "/dev/sdb1 @/a ext4", "server:/x @/a nfs")
+        assert file_system_of(root / "a/b", over) == "nfs"
+
+    def test_a_bind_mount_has_the_type_of_what_it_shows(self, root: Path) -> None:
+        bound = mounts(root, "server:/x @/far nfs4", "server:/x @/near nfs4", "/dev/sda1 @/far/here ext4")
+        assert file_system_of(root / "near/state", bound) == "nfs4"
+        assert file_system_of(root / "far/here", bound) == "ext4"
+
+    @pytest.mark.parametrize(
+        ("name", "listed"),
+        [
+            ("my share", r"my\040share"),
+            ("tab\there", r"tab\011here"),
+            ("line\nbreak", r"line\012break"),
+            ("back\\slash", r"back\134slash"),
+            ("no\\040blank", r"no\134040blank"),
+            ("hash#", r"hash\043"),
+            ("naïve\u2028\x85\x0c", "naïve\u2028\x85\x0c"),
+            ("broken\udcff", "broken\udcff"),
+        ],
+    )
+    def test_names_are_listed_with_escapes(self, root: Path, name: str, listed: str) -> None:
+        shares = mounts(root, rf"//server/{listed} @/{listed} cifs")
+        assert file_system_of(root / name / "state", shares) == "cifs"
+        assert file_system_of(root / "state", shares) == "overlay"
+
+    def test_links_are_followed(self, root: Path) -> None:
+        (root / "link").symlink_to(root / "share")
+        assert file_system_of(root / "link/state", mounts(root, "server:/x @/share nfs")) == "nfs"
+
+    def test_no_list_no_answer(self, root: Path) -> None:
+        assert file_system_of(root, root / "missing") is None
+        (root / "mounts").write_text("\nnonsense\n")
+        assert file_system_of(root, root / "mounts") is None
+
+    def test_this_machine(self, root: Path) -> None:
+        assert file_system_of(Path("/proc"), Path("/proc/self/mounts")) in ("proc", None)  # None: it is no Linux
+        require_local_disk(root)
+
+
+class TestRequireLocalDisk:
+    @pytest.mark.parametrize(
+        "kind",
+        ["nfs", "nfs4", "cifs", "smb3", "afs", "9p", "ceph", "lustre", "fuse.sshfs", "fuse.rclone", "fuse.glusterfs"],
+    )
+    def test_network_file_systems_are_refused(self, root: Path, kind: str) -> None:
+        with pytest.raises(StateDirUnusable, match=f"network file system \\({kind}\\).*set `state_dir`"):
+            require_local_disk(root / "share/.agentmd", mounts(root, f"server:/x @/share {kind}"))
+
+    @pytest.mark.parametrize(
+        "kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "apfs", "fuse.gocryptfs", "bpf"]
+    )
+    def test_local_ones_are_not(self, root: Path, kind: str) -> None:
+        require_local_disk(root / "share/.agentmd", mounts(root, f"/dev/x @/share {kind}"))
+
+    def test_a_local_mount_inside_a_network_one_is_local(self, root: Path) -> None:
+        require_local_disk(root / "home/me", mounts(root, "server:/home @/home nfs", "/dev/sda1 @/home/me ext4"))
+
+    def test_where_nothing_is_listed_it_passes(self, root: Path) -> None:
+        require_local_disk(root, root / "missing")
