@@ -12,14 +12,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_md.agents.registry import Registry, scan
+from agent_md.agents.registry import Registry, agent_files, scan
 from agent_md.agents.rules import unknown_tools
 from agent_md.agents.spec import AgentSpec
 from agent_md.agents.text import render
 from agent_md.errors import AgentDisabled, AgentFileInvalid, StateDirUnusable, UsageError
-from agent_md.executions.model import Claim, Execution, ExecutionId, NewExecution, Status, TriggerKind, WorkerId
+from agent_md.executions.model import (
+    Claim,
+    Execution,
+    ExecutionId,
+    NewExecution,
+    Request,
+    Status,
+    TriggerKind,
+    WorkerId,
+)
 from agent_md.models.factory import check_model, with_address
-from agent_md.ports import Journal, ProgressSink, Store
+from agent_md.ports import Journal, NewAnswer, ProgressSink, Store
+from agent_md.runner.responding import choose_request, new_answer
 from agent_md.settings import Settings
 from agent_md.stores.local_disk import require_local_disk
 from agent_md.stores.sqlite.store import SqliteStore
@@ -41,14 +51,20 @@ class App:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self._registry: Registry | None = None
+        self._registry_signature: list[Any] = []
         self._store: Store | None = None
         self._worker: WorkerHandle | None = None
         self._checkpoints: Any = None
 
-    @cached_property
+    @property
     def registry(self) -> Registry:
-        """The agent files as they are now."""
-        return scan(self.settings.agents_dir, self.settings.workspace, self.settings.defaults)
+        """The agent files as they are now; read again when one of them has changed."""
+        signature = [(path, _stamp(path)) for path in agent_files(self.settings.agents_dir)]
+        if self._registry is None or signature != self._registry_signature:
+            self._registry = scan(self.settings.agents_dir, self.settings.workspace, self.settings.defaults)
+            self._registry_signature = signature
+        return self._registry
 
     @cached_property
     def _workers(self) -> LockWorkers:
@@ -93,16 +109,16 @@ class App:
             self.settings.database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if folder.stat().st_uid == os.geteuid():
                 folder.chmod(0o700)
+            require_local_disk(folder)
+            ignore = folder / ".gitignore"
+            if not ignore.exists() or not ignore.stat().st_size:  # a full disk left it empty
+                ignore.touch(mode=0o600)
+                ignore.write_text("*\n", encoding="utf-8")
         except OSError as error:
             raise StateDirUnusable(
-                f"the state folder {folder} cannot be made: {error.strerror}; nothing was started. "
+                f"the state folder {folder} cannot be made or written: {error.strerror}; nothing was started. "
                 "Set `state_dir` in config.yaml to a folder that can be written"
             ) from error
-        require_local_disk(folder)
-        ignore = folder / ".gitignore"
-        if not ignore.exists():
-            ignore.touch(mode=0o600)
-            ignore.write_text("*\n", encoding="utf-8")
 
     # Agents
 
@@ -205,6 +221,25 @@ class App:
         """Whether the agent's file, or a default behind it, is no longer what the execution started with."""
         return self.registry.current_digest(execution.agent) != execution.spec_digest
 
+    def spec_of(self, execution: Execution) -> AgentSpec:
+        """The spec that an execution started with."""
+        return AgentSpec.from_json(self.store.spec(execution.id))
+
+    def choose_request(self, execution: Execution, wanted: str | None, *, prefix: bool = False) -> Request:
+        """The request of an execution that is meant; see `agent_md.runner.responding.choose_request`."""
+        return choose_request(execution, self.store.requests(execution.id), wanted, prefix=prefix)
+
+    def new_answer(self, execution: Execution, request: Request, response: Any) -> NewAnswer:
+        """The validated answer to a request; nothing is recorded. Raises AnswerRefused."""
+
+        def edited_digest(tool: str, args: dict[str, Any]) -> str:
+            from agent_md.graph.gate import edited_plan
+
+            spec = self.spec_of(execution)
+            return edited_plan(spec, self.tools(spec, lenient=True), tool, args).digest
+
+        return new_answer(request, response, edited_digest)
+
     def _never_in_prompts(self, spec: AgentSpec) -> Collection[str]:
         return {*self.settings.dotenv, *(secret.name for secret in spec.secrets), *_PROVIDER_KEYS}
 
@@ -248,7 +283,7 @@ class App:
         """The loop, on this workspace's store and checkpoints."""
         from agent_md.runner.advance import Runner
 
-        return Runner(self.store, self._checkpointer(), self._bench)
+        return Runner(self.store, self._checkpointer, self._bench)
 
     def _checkpointer(self) -> BaseCheckpointSaver[str]:
         from agent_md.stores.checkpoints import Checkpoints
@@ -291,6 +326,15 @@ class App:
             self._checkpoints.close()
         if self._store is not None:
             self._store.close()
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file is written or replaced; None for what cannot be looked at."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 class _Nobody:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextvars
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -133,8 +133,9 @@ def request_choice(message: str, options: Sequence[str], *, multi: bool = False)
 def interrupt(payload: dict[str, Any], *, response_schema: dict[str, Any] | None = None) -> Any:
     """Asks with any JSON object of at most 16 KiB, and gives the JSON value that was answered.
 
-    With `response_schema` (JSON Schema) only values that fit it are accepted. Raises TypeError for a payload that is no
-    JSON object, ValueError for one that is too large; RequestDenied, RequestExpired.
+    With `response_schema` (JSON Schema, complete in itself) only values that fit it are accepted. Raises TypeError for
+    a payload that is no JSON object, ValueError for one that is too large or a schema that cannot be used;
+    RequestDenied, RequestExpired.
     """
     if not isinstance(payload, dict):
         raise TypeError(f"interrupt() takes a JSON object, not {type(payload).__name__}")
@@ -150,6 +151,7 @@ def interrupt(payload: dict[str, Any], *, response_schema: dict[str, Any] | None
             jsonschema.validators.validator_for(schema).check_schema(schema)
         except jsonschema.SchemaError as error:
             raise ValueError(f"response_schema is no JSON Schema: {error.message}") from None
+        _check_references(schema)
     message = data.get("message") or data.get("prompt") or data.get("question")
     shown = message if isinstance(message, str) else f"{data.get('type') or 'custom'} request"
     return _granted(_call().ask(RequestKind.CUSTOM, shown, payload=data, response_schema=schema)).value
@@ -177,8 +179,10 @@ def tool_options(
     """Declares what a tool is, above or below `@tool`:
 
     `requires_approval`: a human confirms every call; `read_only`, `idempotent`: it may be run again after a crash;
-    `timeout`: seconds after which a call is given up.
+    `timeout`: seconds after which a call is given up. Raises ValueError for a timeout that is no number above 0.
     """
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
+        raise ValueError(f"timeout is {timeout!r}, expected a number of seconds above 0")
     options = ToolOptions(requires_approval, read_only, idempotent, timeout)
 
     def declare(target: F) -> F:
@@ -224,6 +228,29 @@ def _options(options: Any) -> tuple[str, ...]:
     if len(set(chosen)) != len(chosen):
         raise ValueError("two options are equal")
     return chosen
+
+
+def _check_references(schema: Any) -> None:
+    """An answer is checked without the network, so whatever the schema refers to must be in it."""
+    import referencing.exceptions
+    from referencing.jsonschema import DRAFT202012
+
+    resolver = referencing.Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
+    for reference in _references(schema):
+        try:
+            resolver.lookup(reference)
+        except referencing.exceptions.Unresolvable:
+            raise ValueError(f"response_schema refers to {reference!r}, which is not in it") from None
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if isinstance(reference := schema.get("$ref"), str):
+            yield reference
+        schema = list(schema.values())
+    if isinstance(schema, list):
+        for item in schema:
+            yield from _references(item)
 
 
 def _json(name: str, value: Any) -> Any:

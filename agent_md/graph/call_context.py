@@ -6,6 +6,7 @@ order, and would give one question's answer to another.
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import hashlib
 import inspect
@@ -13,7 +14,10 @@ import json
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from agent_md.errors import ToolError
@@ -31,13 +35,30 @@ from agent_md.executions.model import (
 from agent_md.graph.bench import Bench
 from agent_md.sdk import Context, Pause, StepUnknown
 
-__all__ = ["RunningCall", "StepFailed"]
+__all__ = ["PAUSE_SWALLOWED", "RunningCall", "StepFailed"]
+
+PAUSE_SWALLOWED = (
+    "the tool swallowed its own request, so nobody was asked: do not catch BaseException, "
+    "gather with return_exceptions, or use a TaskGroup around a request"
+)
 
 _in_step: contextvars.ContextVar[bool] = contextvars.ContextVar("agentmd_in_step", default=False)
+
+_Strand = asyncio.Task[Any] | threading.Thread
+"""What runs one piece of a tool's code after the other."""
 
 
 class StepFailed(ToolError):
     """Stands for a kept exception of a step whose class cannot be made again; the text is the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    """A pause that left `ask`. `late`: an earlier one had been dropped by then, as the tool went on after it."""
+
+    pause: Pause
+    strand: _Strand
+    late: bool
 
 
 class RunningCall:
@@ -57,46 +78,75 @@ class RunningCall:
         self._steps: dict[int, StepRecord] = bench.store.steps(bench.execution_id, call.position)
         self._next_step = 0
         self._fault: str | None = None
+        self._raised: list[_Raised] = []
+        self._over = False
         self.asked: list[NewRequest] = []
         """The requests of this pass that have no answer yet."""
 
     @property
     def info(self) -> Context:
         execution = self._bench.execution
+        # The number alone would not do: another workspace, and a new store, count from 1 too.
+        unique = f"{execution.id}-{execution.created_at * 1e6:.0f}-{self._call.position}"
         return Context(
             agent=self._bench.spec.name,
             execution_id=execution.id,
             session_id=execution.session_id,
             workspace=self._bench.workspace,
-            idempotency_key=f"agentmd-{execution.id}-{self._call.position}",
+            idempotency_key=f"agentmd-{unique}",
             resolver=self._bench.resolve_path,
         )
 
-    @property
-    def fault(self) -> str | None:
-        """Why this pass breaks the rules of asking and of steps, if it does, whatever the tool made of it."""
+    def fault(self, pause: Pause | None = None) -> str | None:
+        """Why the pass counts as failed whatever the tool made of it; None if it does not. `pause`: what ended it."""
         if self._fault is not None:
             return self._fault
+        if pause is None:
+            return PAUSE_SWALLOWED if self.asked else None
+        raised = next((raised for raised in self._raised if raised.pause is pause), None)
+        if raised is None:
+            return "the tool raised a Pause of its own; ask with the functions of agent_md.sdk instead"
+        return PAUSE_SWALLOWED if raised.late else self._changed_questions()
+
+    def _changed_questions(self) -> str | None:
         new = [request for request in self.asked if request.id not in self._known]
-        if new and (missed := [request for key, request in self._known.items() if key not in self._seen]):
-            return (
-                f"the tool is not deterministic: it asked {missed[0].message!r} before, and now {new[0].message!r} "
-                "in its place; ask the same questions in the same way each time, and keep what changes in a step"
-            )
-        return None
+        missed = [request for key, request in self._known.items() if key not in self._seen]
+        if not new or not missed:
+            return None
+        return (
+            f"the tool is not deterministic: it asked {missed[0].message!r} before, and now {new[0].message!r} "
+            "in its place; ask the same questions in the same way each time, and keep what changes in a step"
+        )
+
+    def end(self) -> None:
+        """Ends the pass: what the tool left running, in a task or a thread, gets no further than its next request or
+        step."""
+        with self._lock:
+            self._over = True
 
     def ask(self, kind: RequestKind, message: str, **fields: Any) -> Answer:
         with self._lock:
-            if _in_step.get():
-                self._fault = "a request was raised inside a step; ask before the step or after it"
-                raise ToolError(self._fault)
+            self._check_runs()
+            self._check_outside_step("a request was raised")
             request = self._identify(kind, message, fields)
             self._seen.add(request.id)
             known = self._known.get(request.id)
             if known is not None and known.answer is not None:
                 return known.answer
             self.asked.append(request)
-        raise Pause
+            strand, pause = _current_strand(), Pause()
+            late = any(earlier.strand is strand or _has_ended(earlier.strand) for earlier in self._raised)
+            self._raised.append(_Raised(pause, strand, late))
+        raise pause
+
+    def _check_runs(self) -> None:
+        if self._over:
+            raise Pause
+
+    def _check_outside_step(self, what: str) -> None:
+        if _in_step.get():
+            self._fault = f"{what} inside a step; do it before the step or after it"
+            raise ToolError(self._fault)
 
     def _identify(self, kind: RequestKind, message: str, fields: dict[str, Any]) -> NewRequest:
         content = json.dumps({"kind": kind, "message": message, **fields}, sort_keys=True, ensure_ascii=False)
@@ -117,8 +167,9 @@ class RunningCall:
         )
 
     def step(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        name = f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(type(function)))}"
+        name = _name_of(function)
         with self._lock:
+            self._check_outside_step("another step was begun")  # a kept step would not begin it, and shift the others
             number = self._next_step
             self._next_step += 1
             record = self._steps.get(number)
@@ -132,15 +183,8 @@ class RunningCall:
             return self._async_step(number, name, record, function, args, kwargs)
         if record is not None:
             return _kept(record)
-        self._begin(number, name)
-        token = _in_step.set(True)
-        try:
+        with self._running_step(number, name):
             result = function(*args, **kwargs)
-        except Exception as error:
-            self._failed(number, error)
-            raise
-        finally:
-            _in_step.reset(token)
         return self._ended(number, result)
 
     async def _async_step(
@@ -154,19 +198,23 @@ class RunningCall:
     ) -> Any:
         if record is not None:
             return _kept(record)
-        self._begin(number, name)
+        with self._running_step(number, name):
+            result = await function(*args, **kwargs)
+        return self._ended(number, result)
+
+    @contextmanager
+    def _running_step(self, number: int, name: str) -> Iterator[None]:
+        with self._lock:
+            self._check_runs()
+            self._bench.journal.begin_step(self._call.position, number, name)
         token = _in_step.set(True)
         try:
-            result = await function(*args, **kwargs)
+            yield
         except Exception as error:
             self._failed(number, error)
             raise
         finally:
             _in_step.reset(token)
-        return self._ended(number, result)
-
-    def _begin(self, number: int, name: str) -> None:
-        self._bench.journal.begin_step(self._call.position, number, name)
 
     def _ended(self, number: int, result: Any) -> Any:
         try:
@@ -182,6 +230,26 @@ class RunningCall:
         kind = type(error)
         kept = {"module": kind.__module__, "name": kind.__qualname__, "args": _json_args(error), "text": str(error)}
         self._bench.journal.end_step(self._call.position, number, None, kept)
+
+
+def _current_strand() -> _Strand:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop in this thread
+        task = None
+    return task or threading.current_thread()
+
+
+def _has_ended(strand: _Strand) -> bool:
+    return not strand.is_alive() if isinstance(strand, threading.Thread) else strand.done()
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    """The function as it is known over all passes, also after its module was edited or moved."""
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    file = getattr(module, "__file__", None)
+    place = f"{Path(file).stem}." if file else ""
+    return place + getattr(function, "__qualname__", type(function).__qualname__)
 
 
 def _json_args(error: Exception) -> list[Any] | None:

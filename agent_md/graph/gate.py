@@ -24,6 +24,7 @@ from agent_md.executions.model import (
     RequestKind,
     RequestSource,
 )
+from agent_md.graph.outcomes import tool_errors
 from agent_md.tools.base import Plan, Tool
 
 __all__ = ["NOT_ALLOWED", "confirmation", "edited_plan", "propose"]
@@ -38,44 +39,44 @@ def propose(
     turn: int,
     calls: Sequence[ToolCall],
     calls_left: int,
+    unreadable: Mapping[str, str],
 ) -> list[Proposal]:
     """A decision for each call of AI message `turn`, with the request of each guarded one.
 
     Calls beyond `calls_left` are refused. A call that cannot run (unknown tool, arguments that do not fit, a path
-    outside) is refused with the reason for the model, and nobody is asked.
+    outside) is refused with the reason for the model, and nobody is asked; `unreadable` has such reasons by call id.
     """
     proposals = []
     for index, call in enumerate(calls):
-        position = Position(turn, index)
-        decision, reason, request = _decide(spec, tools, execution_id, position, call, index < calls_left)
-        proposals.append(Proposal(position, call["id"] or "", call["name"], call["args"], decision, reason, request))
+        position, call_id = Position(turn, index), call["id"] or ""
+        try:
+            if index >= calls_left:
+                raise ToolError(f"not executed: max_tool_calls ({spec.settings.max_tool_calls}) is reached")
+            if call_id in unreadable:
+                raise InvalidArguments(unreadable[call_id])
+            request = _decide(spec, tools, execution_id, position, call)
+            decision, reason = (Decision.ASK if request else Decision.RUN), None
+        except ToolError as error:
+            decision, reason, request = Decision.REFUSE, f"Error: {error}", None
+        proposals.append(Proposal(position, call_id, call["name"], call["args"], decision, reason, request))
     return proposals
 
 
 def _decide(
-    spec: AgentSpec,
-    tools: Mapping[str, Tool],
-    execution_id: ExecutionId,
-    position: Position,
-    call: ToolCall,
-    within_limit: bool,
-) -> tuple[Decision, str | None, NewRequest | None]:
-    if not within_limit:
-        return Decision.REFUSE, f"Not executed: max_tool_calls ({spec.settings.max_tool_calls}) is reached", None
+    spec: AgentSpec, tools: Mapping[str, Tool], execution_id: ExecutionId, position: Position, call: ToolCall
+) -> NewRequest | None:
+    """The request of a guarded call, None for one that runs. Raises ToolError for one that is refused."""
     tool = tools.get(call["name"])
     if tool is None:
-        known = ", ".join(sorted(tools))
-        return Decision.REFUSE, f"Error: there is no tool {call['name']!r}; the tools are: {known}", None
-    try:
+        raise ToolError(f"there is no tool {call['name']!r}; the tools are: {', '.join(sorted(tools))}")
+    with tool_errors(tool):
         args = tool.validate(call["args"])
         decision = _by_rules(spec, tool, args)
         if decision is Decision.REFUSE:
-            return decision, f"Error: {tool.name} is {NOT_ALLOWED}", None
+            raise ToolError(f"{tool.name} is {NOT_ALLOWED}")
         if decision is Decision.RUN:
-            return decision, None, None
-        return decision, None, confirmation(spec, execution_id, position, tool, call["args"], tool.plan(args))
-    except ToolError as error:
-        return Decision.REFUSE, f"Error: {error}", None
+            return None
+        return confirmation(spec, execution_id, position, tool, call["args"], tool.plan(args))
 
 
 def _by_rules(spec: AgentSpec, tool: Tool, args: dict[str, Any]) -> Decision:
@@ -118,7 +119,8 @@ def edited_plan(spec: AgentSpec, tools: Mapping[str, Tool], tool_name: str, args
     tool = tools.get(tool_name)
     if tool is None:
         raise ToolError(f"the tool {tool_name!r} is gone")
-    checked = tool.validate(args)
-    if _by_rules(spec, tool, checked) is Decision.REFUSE:
-        raise InvalidArguments(f"{tool_name} with these arguments is {NOT_ALLOWED}")
-    return tool.plan(checked)
+    with tool_errors(tool):
+        checked = tool.validate(args)
+        if _by_rules(spec, tool, checked) is Decision.REFUSE:
+            raise InvalidArguments(f"{tool_name} with these arguments is {NOT_ALLOWED}")
+        return tool.plan(checked)

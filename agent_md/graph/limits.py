@@ -11,11 +11,14 @@ from agent_md.agents.spec import RunSettings
 from agent_md.errors import LimitReached
 from agent_md.executions.model import Usage
 from agent_md.graph.shape import provider_shape
+from agent_md.tools.results import one_line
 
 __all__ = ["LOOP_LENGTH", "check_before_model_call", "count_calls"]
 
 LOOP_LENGTH = 3
 """How often in a row the same call may fail with the same error."""
+
+_SHOWN = 300
 
 
 def count_calls(messages: Sequence[BaseMessage]) -> int:
@@ -39,7 +42,10 @@ def check_before_model_call(settings: RunSettings, usage: Usage, messages: Seque
             raise LimitReached(f"max_cost_usd is ${settings.max_cost_usd:g}, and ${usage.cost_usd:g} are spent")
     if settings.loop_detection and _loops(exchanges[-LOOP_LENGTH:]):
         call, result = exchanges[-1]
-        raise LimitReached(f"{call['name']} failed {LOOP_LENGTH} times in a row in the same way: {result.text}")
+        raise LimitReached(
+            f"loop_detection: {call['name']} failed {LOOP_LENGTH} times in a row in the same way: "
+            f"{one_line(result.text, _SHOWN)}"
+        )
 
 
 def _exchanges(messages: Sequence[BaseMessage]) -> list[tuple[ToolCall, ToolMessage]]:

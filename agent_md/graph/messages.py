@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, message_to_dict, messages_from_dict
 
-from agent_md.executions.model import CallOutcome, ExecutionId, Position
+from agent_md.executions.model import Call, CallOutcome, ExecutionId, Position
 
 __all__ = ["ai_id", "from_stored", "text_of", "to_stored", "tool_id", "tool_message", "turn_of"]
 
@@ -50,14 +50,12 @@ def turn_of(messages: Sequence[BaseMessage]) -> int:
     return turn
 
 
-def tool_message(
-    execution_id: ExecutionId, position: Position, call_id: str, tool: str, outcome: CallOutcome, text: str
-) -> ToolMessage:
+def tool_message(execution_id: ExecutionId, call: Call, outcome: CallOutcome, text: str) -> ToolMessage:
     """The answer to a call; equal arguments give equal messages, so a repeated step changes nothing."""
     return ToolMessage(
         content=text,
-        tool_call_id=call_id,
-        name=tool,
-        id=tool_id(execution_id, position),
+        tool_call_id=call.call_id,
+        name=call.tool,
+        id=tool_id(execution_id, call.position),
         status="success" if outcome is CallOutcome.DONE else "error",
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages.tool import ToolCall
 
+from agent_md.errors import ModelFailed
 from agent_md.graph.bench import Bench
 from agent_md.graph.gate import propose
 from agent_md.graph.limits import check_before_model_call, count_calls
@@ -14,6 +16,9 @@ from agent_md.graph.shape import provider_shape
 from agent_md.graph.state import ThreadState
 
 __all__ = ["ModelNode"]
+
+_NAMELESS = "unknown"
+"""Instead of no name, which no provider takes back."""
 
 
 class ModelNode:
@@ -39,7 +44,8 @@ class ModelNode:
             lambda text: bench.sink.delta(bench.execution_id, turn, text),
             lambda: bench.sink.restart(bench.execution_id, turn),
         )
-        stored = to_stored(_placed(message, ai_id(bench.execution_id, turn), turn))
+        message, unreadable = _placed(message, ai_id(bench.execution_id, turn), turn)
+        stored = _stored(message)
         message = cast(AIMessage, from_stored([stored])[0])  # what is decided on is what is stored
         proposals = propose(
             bench.spec,
@@ -48,20 +54,42 @@ class ModelNode:
             turn,
             message.tool_calls,
             settings.max_tool_calls - count_calls(messages),
+            unreadable,
         )
         bench.journal.record_model_step(turn, stored, text_of(message), bench.usage_of(message), proposals)
         bench.sink.stored()
         return stored
 
 
-def _placed(message: AIMessage, message_id: str, turn: int) -> AIMessage:
-    """The message under our id, each of its calls with an id of its own (some models give none, or one twice)."""
-    seen: set[str] = set()
-    calls = []
-    for index, call in enumerate(message.tool_calls):
-        call_id = call["id"]
-        if not call_id or call_id in seen:
+def _stored(message: AIMessage) -> dict[str, Any]:
+    try:
+        return to_stored(message)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ModelFailed(f"the model's answer cannot be stored as JSON: {error}") from error
+
+
+def _placed(message: AIMessage, message_id: str, turn: int) -> tuple[AIMessage, dict[str, str]]:
+    """The message under our id, each of its calls with an id of its own (some models give none, or one twice).
+
+    Calls whose arguments are no JSON become calls without arguments, so that they are answered like any other; what is
+    wrong with them comes by call id.
+    """
+    given: list[ToolCall] = list(message.tool_calls)
+    broken = [ToolCall(name=call["name"] or _NAMELESS, args={}, id=call["id"]) for call in message.invalid_tool_calls]
+    calls: list[ToolCall] = []
+    taken = {""}
+    reserved = {call["id"] for call in (*given, *broken)}
+    for index, call in enumerate((*given, *broken)):
+        call_id = call["id"] or ""
+        if call_id in taken:
             call_id = f"call_{turn}_{index}"
-        seen.add(call_id)
-        calls.append({**call, "id": call_id})
-    return message.model_copy(update={"id": message_id, "tool_calls": calls})
+            while call_id in reserved:
+                call_id += "x"
+        taken.add(call_id)
+        calls.append({**call, "name": call["name"] or _NAMELESS, "id": call_id})
+    unreadable = {
+        call["id"] or "": f"the arguments of {call['name']!r} are not JSON; nothing was run"
+        for call in calls[len(given) :]
+    }
+    placed = {"id": message_id, "tool_calls": calls, "invalid_tool_calls": []}
+    return message.model_copy(update=placed), unreadable

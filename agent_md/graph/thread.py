@@ -14,7 +14,7 @@ from langgraph.types import Command, StateSnapshot
 from agent_md.executions.model import Execution, RequestId
 from agent_md.graph.bench import Bench
 from agent_md.graph.build import build_graph
-from agent_md.graph.messages import from_stored, text_of
+from agent_md.graph.messages import from_stored, text_of, tool_id, turn_of
 from agent_md.graph.view import OpenPause, TaskView, ThreadView
 
 __all__ = ["Thread", "thread_id"]
@@ -36,6 +36,8 @@ class Thread:
 
     def __init__(self, bench: Bench, checkpointer: BaseCheckpointSaver[str]) -> None:
         self._checkpointer = checkpointer
+        self._bench = bench
+        self._compared = False
         self._id = thread_id(bench.execution)
         self._config: RunnableConfig = {
             "configurable": {"thread_id": self._id},
@@ -52,6 +54,9 @@ class Thread:
             return self._drop("cannot be read")
         if self._has_lost_its_beginning(snapshot):
             return self._drop("have lost their beginning")
+        if not self._compared and self._is_ahead_of_the_store(snapshot):
+            return self._drop("know more than the store, which is an older copy")
+        self._compared = True
         return _view(snapshot)
 
     def _has_lost_its_beginning(self, snapshot: StateSnapshot) -> bool:
@@ -60,10 +65,27 @@ class Thread:
             return messages[0].id != self._seed[0].id
         return snapshot.created_at is not None and not snapshot.tasks  # with tasks, the seed is about to be applied
 
+    def _is_ahead_of_the_store(self, snapshot: StateSnapshot) -> bool:
+        finished = [message for task in snapshot.tasks for message in (task.result or {}).get("messages", ())]
+        messages = [*_messages(snapshot), *finished]
+        store, execution_id = self._bench.store, self._bench.execution_id
+        turn = turn_of(messages) - 1
+        if turn >= 0 and store.model_step(execution_id, turn) is None:
+            return True
+        closed = {tool_id(execution_id, call.position) for call in store.calls(execution_id) if call.state.closed}
+        if any(message.type == "tool" and message.id not in closed for message in messages):
+            return True
+        known = {request.id for request in store.requests(execution_id)}
+        return any(not pause.requests <= known for task in _view(snapshot).tasks for pause in task.pauses)
+
     def _drop(self, why: str) -> ThreadView:
         log.warning("the checkpoints of thread %s %s; they are made again from the store", self._id, why, exc_info=True)
-        self._checkpointer.delete_thread(self._id)
+        self.forget()
         return ThreadView(written=False)
+
+    def forget(self) -> None:
+        """Drops the checkpoints; the next step begins with the first messages, and takes the rest from the store."""
+        self._checkpointer.delete_thread(self._id)
 
     async def start(self) -> None:
         """Runs from the first messages until nothing can go on."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from agent_md.agents.spec import AgentSpec
@@ -21,23 +22,16 @@ from agent_md.errors import (
 )
 from agent_md.executions.model import CallState, Claim, Execution, ExecutionId, RequestId, Status
 from agent_md.graph.bench import Bench
+from agent_md.graph.outcomes import closing
 from agent_md.graph.thread import Thread
-from agent_md.graph.tool_node import settled_closing
 from agent_md.ports import Ending, Journal, ProgressSink, Store
-from agent_md.runner.decide import (
-    Broken,
-    Continue,
-    Finished,
-    Park,
-    Seed,
-    Wake,
-    next_step,
-)
+from agent_md.runner.decide import Broken, Continue, Finished, Park, Seed, Wake, next_step
+from agent_md.tools.base import Tool
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-__all__ = ["MAX_ATTEMPTS", "MakeBench", "Runner"]
+__all__ = ["MAX_ATTEMPTS", "MakeBench", "OpenCheckpointer", "Runner"]
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +43,9 @@ _CANCEL_GRACE_S = 1.0
 
 MakeBench = Callable[[Execution, AgentSpec, Journal, ProgressSink], Bench]
 """Makes the parts for one drive; raises nothing that depends on this process (its model call may raise UsageError)."""
+
+OpenCheckpointer = Callable[[], "BaseCheckpointSaver[str]"]
+"""Gives the checkpointer, opened when it is first asked for. Raises StoreError."""
 
 
 class _CancelRequested(Exception):
@@ -63,7 +60,7 @@ class Runner:
     """Drives claimed executions, any number at once on one event loop."""
 
     def __init__(
-        self, store: Store, checkpointer: BaseCheckpointSaver[str], make_bench: MakeBench, *, poll: float = _POLL_S
+        self, store: Store, checkpointer: OpenCheckpointer, make_bench: MakeBench, *, poll: float = _POLL_S
     ) -> None:
         self._store = store
         self._checkpointer = checkpointer
@@ -73,45 +70,57 @@ class Runner:
     async def advance(self, claim: Claim, sink: ProgressSink) -> Execution:
         """Drives the execution until it ends or waits, and gives it as it is then; the claim is given back.
 
-        Raises UsageError with the execution queued again when this process cannot drive it (no key for its model); ClaimLost or StoreError
-        when nothing can be stored any more. Cancelling this call gives the execution back as queued.
+        Raises UsageError with the execution queued again when this process cannot drive it (no key for its model);
+        ClaimLost or StoreError when nothing can be stored any more. Cancelling this call gives the execution back as
+        queued.
         """
         try:
-            while not await self._attempt(claim, sink):
-                again = self._store.claim(claim.execution_id, claim.worker)
-                if again is None:
-                    break
-                claim = again
+            held: Claim | None = claim
+            while held is not None:
+                done = await self._attempt(held, sink)
+                held = self._to_cancel(claim) if done else self._store.claim(claim.execution_id, claim.worker)
         finally:
             sink.stored()
         return self._store.execution(claim.execution_id)
 
+    def _to_cancel(self, claim: Claim) -> Claim | None:
+        """A claim on an execution that was to be cancelled at the moment it began to wait: nobody else would end it."""
+        execution = self._store.execution(claim.execution_id)
+        if execution.status is not Status.WAITING or execution.cancelled_by is None:
+            return None
+        return self._store.claim_to_cancel(claim.execution_id, claim.worker)
+
     async def _attempt(self, claim: Claim, sink: ProgressSink) -> bool:
         """One drive; False when it raised something unforeseen and the execution is queued for the next attempt."""
         journal = self._store.journal(claim)
-        execution = self._store.execution(claim.execution_id)
-        bench = self._make_bench(execution, AgentSpec.from_json(self._store.spec(execution.id)), journal, sink)
+        tools: Mapping[str, Tool] = {}
         try:
+            execution = self._store.execution(claim.execution_id)
+            bench = self._make_bench(execution, AgentSpec.from_json(self._store.spec(execution.id)), journal, sink)
+            tools = bench.tools
             try:
                 ending = await self._outcome(bench)
             finally:
                 await bench.close()
             if ending is not None:
                 journal.finish(ending)
-        except (ClaimLost, StoreError):
+        except ClaimLost:
+            raise
+        except StoreError:
+            with suppress(ClaimLost, StoreError):  # a full disk says nothing of the execution: no attempt is counted
+                journal.release(counted=False)
             raise
         except (UsageError, asyncio.CancelledError):
             journal.release(counted=False)
             raise
         except Exception as error:
-            log.exception("execution %s: an attempt to drive it failed", execution.id)
-            if self._store.execution(execution.id).attempts >= MAX_ATTEMPTS:
-                journal.finish(
-                    self._ending(bench, Status.ERROR, f"{type(error).__name__}: {error} ({self._where(bench)})")
-                )
-                return True
-            journal.release(counted=True)
-            return False
+            log.exception("execution %s: an attempt to drive it failed", claim.execution_id)
+            if self._store.execution(claim.execution_id).attempts < MAX_ATTEMPTS:
+                journal.release(counted=True)
+                return False
+            where = self._where(claim.execution_id)
+            what = f"{type(error).__name__}: {error} ({where})"
+            journal.finish(self._ending(claim.execution_id, tools, Status.ERROR, what))
         return True
 
     async def _outcome(self, bench: Bench) -> Ending | None:
@@ -120,13 +129,14 @@ class Runner:
             self._refuse_hopeless(bench)
             output = await self._supervise(bench)
         except _CancelRequested as request:
-            return self._ending(bench, Status.ABORTED, f"cancelled by {request.by}", ended_by=request.by)
+            reason = f"cancelled by {request.by}"
+            return self._ending(bench.execution_id, bench.tools, Status.ABORTED, reason, ended_by=request.by)
         except LimitReached as error:
-            return self._ending(bench, Status.ABORTED, str(error))
+            return self._ending(bench.execution_id, bench.tools, Status.ABORTED, str(error))
         except WorkTimeout as error:
-            return self._ending(bench, Status.TIMEOUT, str(error))
+            return self._ending(bench.execution_id, bench.tools, Status.TIMEOUT, str(error))
         except (ModelFailed, Poisoned) as error:
-            return self._ending(bench, Status.ERROR, str(error))
+            return self._ending(bench.execution_id, bench.tools, Status.ERROR, str(error))
         return None if output is None else Ending(Status.SUCCESS, output=output)
 
     def _refuse_hopeless(self, bench: Bench) -> None:
@@ -134,40 +144,48 @@ class Runner:
             raise _CancelRequested(bench.execution.cancelled_by)
         if bench.execution.attempts > MAX_ATTEMPTS:
             raise Poisoned(
-                f"stopped as poisoned: {MAX_ATTEMPTS} attempts in a row ended without any progress, at {self._where(bench)}"
+                f"stopped as poisoned: {MAX_ATTEMPTS} attempts in a row ended without any progress, "
+                f"at {self._where(bench.execution_id)}"
             )
 
-    def _where(self, bench: Bench) -> str:
-        calls = [call for call in self._store.calls(bench.execution_id) if not call.state.closed]
+    def _where(self, execution_id: ExecutionId) -> str:
+        calls = [call for call in self._store.calls(execution_id) if not call.state.closed]
         if calls:
             started = next((call for call in calls if call.state is CallState.STARTED), calls[0])
             return f"call {started.position} ({started.tool})"
         turn = 0
-        while self._store.model_step(bench.execution_id, turn) is not None:
+        while self._store.model_step(execution_id, turn) is not None:
             turn += 1
         return f"model call {turn}"
 
-    def _ending(self, bench: Bench, status: Status, error: str, *, ended_by: str | None = None) -> Ending:
-        closings = tuple(
-            (call.position, *settled_closing(bench.tools.get(call.tool), call))
-            for call in self._store.calls(bench.execution_id)
-            if not call.state.closed
-        )
+    def _ending(
+        self,
+        execution_id: ExecutionId,
+        tools: Mapping[str, Tool],
+        status: Status,
+        error: str,
+        *,
+        ended_by: str | None = None,
+    ) -> Ending:
+        calls = [call for call in self._store.calls(execution_id) if not call.state.closed]
+        ends = [(call.position, closing(tools, call)) for call in calls]
+        closings = tuple((position, end.state, end.outcome, end.text) for position, end in ends)
         return Ending(status, error=error, ended_by=ended_by, closings=closings)
 
     async def _supervise(self, bench: Bench) -> str | None:
         """Works until done, cancelled or out of time; gives the output, or None when the execution waits."""
-        settings = bench.spec.settings
-        deadline = time.monotonic() + settings.timeout - bench.execution.work_ms / 1000
+        timeout = bench.spec.settings.timeout
+        deadline = time.monotonic() + timeout - bench.execution.work_ms / 1000
+        version: int | None = None
         work = asyncio.create_task(self._work(bench))
-        version = self._store.version()
         try:
-            while not (await asyncio.wait({work}, timeout=self._poll))[0]:
+            while not work.done():
                 if time.monotonic() >= deadline:
-                    raise WorkTimeout(f"settings.timeout: {settings.timeout:g} s of work are used up")
+                    raise WorkTimeout(f"settings.timeout: {timeout:g} s of work are used up")
                 if (current := self._store.version()) != version:
                     version = current
                     self._obey_cancel(bench.execution_id)
+                await asyncio.wait({work}, timeout=self._poll)
             return await work
         finally:
             if not work.done():
@@ -183,7 +201,7 @@ class Runner:
 
     async def _work(self, bench: Bench) -> str | None:
         """Takes one step of the table after the other; gives the output, or None when the execution waits."""
-        thread = Thread(bench, self._checkpointer)
+        thread = Thread(bench, self._checkpointer())
         while True:
             match next_step(await thread.view(), self._answered(bench.execution_id)):
                 case Seed():
@@ -191,6 +209,7 @@ class Runner:
                 case Finished(output):
                     return output
                 case Broken():
+                    thread.forget()
                     raise AgentmdError("the thread ended without an answer of the model")
                 case Park(waits):
                     if bench.journal.park(waits):

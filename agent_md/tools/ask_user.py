@@ -69,7 +69,10 @@ def _confirmed(question: str) -> str:
     answer = sdk.current_call.get().ask(RequestKind.CONFIRM, question)
     if answer.outcome is Outcome.APPROVED:
         return "Yes"
-    return "No" if answer.outcome is Outcome.DENIED else denial_text(answer)
+    if answer.outcome is not Outcome.DENIED:
+        return denial_text(answer)
+    reason = (answer.value or {}).get("reason")
+    return f"No: {reason}" if reason else "No"
 
 
 def _chosen(question: str, options: list[str], *, multi: bool) -> str:

@@ -27,7 +27,7 @@ def ask(call: FakeCall, **args: Any) -> str:
         ({"kind": "input"}, answered({"text": ""}), ""),
         ({"kind": "confirm"}, (Outcome.APPROVED, {"approved": True}), "Yes"),
         ({"kind": "confirm"}, (Outcome.DENIED, {"approved": False}), "No"),
-        ({"kind": "confirm"}, (Outcome.DENIED, {"approved": False, "reason": "too late"}), "No"),
+        ({"kind": "confirm"}, (Outcome.DENIED, {"approved": False, "reason": "too late"}), "No: too late"),
         ({"kind": "choice", "options": ["a", "é"]}, answered({"selected": ["é"]}), "é"),
         ({"kind": "choice", "options": ["a", "é"], "multi": True}, answered({"selected": ["a", "é"]}), '["a", "é"]'),
         ({"kind": "choice", "options": ["a", "b"], "multi": True}, answered({"selected": ["a"]}), '["a"]'),

@@ -1,0 +1,69 @@
+"""From what somebody says to the answer that is recorded: which request is meant, and whether the answer counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agent_md.errors import AnswerRefused, NeverAsked, SeveralOpen, ToolError, UnknownRequest, UsageError
+from agent_md.executions.answers import validate_response
+from agent_md.executions.model import Execution, Request
+from agent_md.ports import NewAnswer
+
+__all__ = ["EditedDigest", "choose_request", "new_answer"]
+
+EditedDigest = Callable[[str, dict[str, Any]], str]
+"""The digest of what a tool, by name, would do with edited arguments. Raises ToolError when they are refused."""
+
+
+def choose_request(
+    execution: Execution, requests: Sequence[Request], wanted: str | None, *, prefix: bool = False
+) -> Request:
+    """The request that is meant: the named one (with `prefix` its id may be cut short), else the only open one, else
+    the one decided last.
+
+    `requests` are all of the execution, oldest first. Raises NeverAsked, UnknownRequest, SeveralOpen naming the open
+    ones, UsageError for a prefix that fits several.
+    """
+    if not requests:
+        raise NeverAsked(f"execution {execution.id} ({execution.agent}) has never asked anything")
+    if wanted is not None:
+        return _named(execution, requests, wanted, prefix=prefix)
+    still_open = [request for request in requests if request.open]
+    if len(still_open) > 1:
+        ids = tuple(request.id for request in still_open)
+        raise SeveralOpen(
+            f"execution {execution.id} has {len(ids)} open requests, and none was named: {', '.join(ids)}", ids
+        )
+    if still_open:
+        return still_open[0]
+    return max(requests, key=lambda request: request.answer.answered_at if request.answer else 0.0)
+
+
+def _named(execution: Execution, requests: Sequence[Request], wanted: str, *, prefix: bool) -> Request:
+    found = [request for request in requests if request.id == wanted]
+    if not found and prefix:
+        found = [request for request in requests if request.id.startswith(wanted)]
+    if not found:
+        raise UnknownRequest(
+            f"execution {execution.id} has no request {wanted!r}; it has: {', '.join(r.id for r in requests)}"
+        )
+    if len(found) > 1:
+        raise UsageError(f"{wanted!r} begins several requests: {', '.join(r.id for r in found)}; write more of it")
+    return found[0]
+
+
+def new_answer(request: Request, response: Any, edited_digest: EditedDigest) -> NewAnswer:
+    """The validated answer to a request, bound to the edited action if its arguments were edited.
+
+    Raises AnswerRefused, also for edited arguments that the tool, a `deny` rule or the sandbox refuses.
+    """
+    outcome, value = validate_response(request, response)
+    edited = value.get("args") if isinstance(value, dict) else None
+    if edited is None or not request.open or request.tool_name is None:
+        return NewAnswer(request.id, outcome, value)
+    try:
+        digest = edited_digest(request.tool_name, edited)
+    except ToolError as error:
+        raise AnswerRefused(f"the edited arguments are refused: {error}; nothing was run") from None
+    return NewAnswer(request.id, outcome, value, digest)

@@ -1,0 +1,150 @@
+"""What the gate decides about the calls of one message, from the spec, the tools and the arguments alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from langchain_core.messages.tool import ToolCall
+
+from agent_md.agents.spec import AgentSpec, ModelRef
+from agent_md.errors import InvalidArguments, ToolError
+from agent_md.executions.model import CallEffect, Decision, ExecutionId, Preview, Proposal
+from agent_md.graph.gate import edited_plan, propose
+from agent_md.tools.base import Plan, Settled, SettledState, Tool, ToolOptions
+
+ID = ExecutionId(7)
+
+
+@dataclass
+class FakeTool:
+    """Takes one text, `path`; refuses `bad`, cannot plan `gone`, and breaks at `broken`."""
+
+    name: str = "shred"
+    description: str = "Shreds."
+    options: ToolOptions = field(default_factory=ToolOptions)
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    def validate(self, args: dict[str, Any]) -> dict[str, Any]:
+        if args.get("path") == "broken":
+            raise KeyError("path")
+        if not isinstance(args.get("path"), str) or args["path"] == "bad":
+            raise InvalidArguments("path: is bad")
+        return args
+
+    def subjects(self, args: dict[str, Any]) -> tuple[str, ...] | None:
+        if args["path"] == "outside":
+            raise ToolError("outside is not allowed")
+        return (args["path"],)
+
+    def plan(self, args: dict[str, Any]) -> Plan:
+        if args["path"] == "gone":
+            raise ToolError("gone does not exist")
+        return Plan(f"digest of {args['path']}", Preview(resolved=f"/ws/{args['path']}"))
+
+    async def run(self, args: dict[str, Any], plan: Plan) -> str:
+        raise AssertionError("the gate runs nothing")
+
+    def settle(self, args: dict[str, Any], effect: CallEffect) -> Settled:
+        return Settled(SettledState.CHANGED)
+
+
+def spec(**fields: Any) -> AgentSpec:
+    return AgentSpec("worker", "Work.", ModelRef("script", "worker"), **fields)
+
+
+def call(path: object, name: str = "shred", call_id: str = "c1") -> ToolCall:
+    return ToolCall(name=name, args={"path": path}, id=call_id)
+
+
+def decide(
+    agent: AgentSpec,
+    *calls: ToolCall,
+    left: int = 50,
+    unreadable: Mapping[str, str] | None = None,
+    tool: Tool | None = None,
+) -> list[Proposal]:
+    return propose(agent, {"shred": tool or FakeTool()}, ID, 3, calls, left, unreadable or {})
+
+
+def test_a_guarded_call_gets_a_request_of_exactly_its_action() -> None:
+    (proposal,) = decide(spec(confirm=("shred",), confirm_timeout=30.0), call("a"))
+    assert proposal.decision is Decision.ASK
+    request = proposal.request
+    assert request is not None
+    assert (request.id, str(request.position), request.digest) == ("7-3.0", "3.0", "digest of a")
+    assert (request.tool_name, request.tool_args, request.expires_in) == ("shred", {"path": "a"}, 30.0)
+    assert request.preview == Preview(resolved="/ws/a")
+
+
+def test_each_call_of_a_message_has_its_own_position_and_request() -> None:
+    proposals = decide(spec(confirm=("shred(a*)",)), *(call(path, call_id=path) for path in ("a1", "b", "a2")))
+    assert [p.decision for p in proposals] == [Decision.ASK, Decision.RUN, Decision.ASK]
+    assert [p.request.id for p in proposals if p.request] == ["7-3.0", "7-3.2"]
+    assert [p.call_id for p in proposals] == ["a1", "b", "a2"]
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("bad", "Error: path: is bad"),
+        (None, "Error: path: is bad"),
+        ("outside", "Error: outside is not allowed"),
+        ("gone", "Error: gone does not exist"),
+        ("broken", "Error: shred failed: KeyError: 'path'"),
+        ("secret/x", "Error: shred is not allowed by this agent's rules"),
+    ],
+)
+def test_what_cannot_run_is_refused_and_nobody_is_asked(path: object, reason: str) -> None:
+    (proposal,) = decide(spec(confirm=("shred",), deny=("shred(secret/*)",)), call(path))
+    assert (proposal.decision, proposal.reason, proposal.request) == (Decision.REFUSE, reason, None)
+
+
+def test_an_unguarded_call_is_not_planned() -> None:
+    (proposal,) = decide(spec(), call("gone"))
+    assert proposal.decision is Decision.RUN
+
+
+def test_an_unknown_tool_is_refused_with_the_names_of_the_others() -> None:
+    (proposal,) = decide(spec(), call("a", name="shed"))
+    assert proposal.reason == "Error: there is no tool 'shed'; the tools are: shred"
+
+
+@pytest.mark.parametrize("left", [2, 0, -4])
+def test_calls_beyond_the_limit_are_refused(left: int) -> None:
+    proposals = decide(spec(confirm=("shred",)), *(call("a", call_id=str(n)) for n in range(4)), left=left)
+    allowed = max(left, 0)
+    assert [p.decision for p in proposals] == [Decision.ASK] * allowed + [Decision.REFUSE] * (4 - allowed)
+    assert proposals[-1].reason == "Error: not executed: max_tool_calls (50) is reached"
+
+
+def test_an_unreadable_call_is_refused() -> None:
+    (first, second) = decide(spec(), call("a", call_id="x"), call("a", call_id="y"), unreadable={"y": "no JSON"})
+    assert first.decision is Decision.RUN
+    assert (second.decision, second.reason) == (Decision.REFUSE, "Error: no JSON")
+
+
+def test_a_tool_that_requires_approval() -> None:
+    careful = FakeTool(options=ToolOptions(requires_approval=True))
+    assert decide(spec(), call("a"), tool=careful)[0].decision is Decision.ASK
+    assert decide(spec(auto_approve=("*",)), call("a"), tool=careful)[0].decision is Decision.RUN
+    assert decide(spec(auto_approve=("*",), deny=("shred",)), call("a"), tool=careful)[0].decision is Decision.REFUSE
+
+
+class TestEdited:
+    def plan(self, path: object, tool: str = "shred") -> Plan:
+        return edited_plan(spec(deny=("shred(secret/*)",)), {"shred": FakeTool()}, tool, {"path": path})
+
+    def test_the_digest_is_of_the_edited_action(self) -> None:
+        assert self.plan("b").digest == "digest of b"
+
+    @pytest.mark.parametrize("path", ["bad", "outside", "gone", "broken", "secret/x", 7])
+    def test_what_is_refused(self, path: object) -> None:
+        with pytest.raises(ToolError):
+            self.plan(path)
+
+    def test_a_tool_that_is_gone(self) -> None:
+        with pytest.raises(ToolError, match="the tool 'shed' is gone"):
+            self.plan("a", tool="shed")

@@ -1,0 +1,113 @@
+"""What ends an execution before its next model call, from its settings, its usage and its messages alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+from agent_md.agents.spec import RunSettings
+from agent_md.errors import LimitReached
+from agent_md.executions.model import Usage
+from agent_md.graph.limits import check_before_model_call, count_calls
+
+START: list[BaseMessage] = [SystemMessage("Work."), HumanMessage("Begin.")]
+
+
+def exchange(*results: tuple[str, str], tool: str = "file_read", status: str = "error") -> list[BaseMessage]:
+    """A message with one call a result: (its path, its text)."""
+    calls = [{"name": tool, "args": {"path": path}, "id": f"c{index}"} for index, (path, _) in enumerate(results)]
+    told = [
+        ToolMessage(text, tool_call_id=f"c{index}", name=tool, status=status) for index, (_, text) in enumerate(results)
+    ]
+    return [AIMessage("", tool_calls=calls), *told]
+
+
+FAILED = exchange(("a", "Error: gone"))
+
+
+def reason(messages: list[BaseMessage], usage: Usage | None = None, **settings: Any) -> str | None:
+    try:
+        check_before_model_call(RunSettings(**settings), usage or Usage(), [*START, *messages])
+    except LimitReached as error:
+        return str(error)
+    return None
+
+
+def test_nothing_ends_a_fresh_execution() -> None:
+    assert reason([]) is None
+
+
+@pytest.mark.parametrize(("count", "ends"), [(4, False), (5, False), (6, True)])
+def test_tool_calls(count: int, ends: bool) -> None:
+    done = exchange(*((str(n), "ok") for n in range(count)), status="success")
+    assert (reason(done, max_tool_calls=5) is not None) is ends
+
+
+def test_calls_before_the_last_human_message_are_history() -> None:
+    messages = [*START, *exchange(("a", "x"), ("b", "x")), AIMessage("Done."), HumanMessage("More."), *FAILED]
+    assert count_calls(messages) == 1
+
+
+def test_a_call_that_lost_its_result_counts() -> None:
+    assert count_calls([*START, *exchange(("a", "x"), ("b", "x"))[:2]]) == 2
+
+
+@pytest.mark.parametrize(("used", "ends"), [(99, False), (100, True), (101, True)])
+def test_tokens(used: int, ends: bool) -> None:
+    told = reason([], Usage(used - 10, 10), max_execution_tokens=100)
+    assert told == (f"max_execution_tokens is 100, and {used} are used" if ends else None)
+
+
+@pytest.mark.parametrize(
+    ("spent", "told"),
+    [
+        (0.49, None),
+        (0.5, "max_cost_usd is $0.5, and $0.5 are spent"),
+        (None, "max_cost_usd is $0.5, and the cost so far is unknown"),
+    ],
+)
+def test_money(spent: float | None, told: str | None) -> None:
+    assert reason([], Usage(1, 1, spent), max_cost_usd=0.5) == told
+
+
+def test_an_unknown_cost_is_fine_without_a_limit_on_it() -> None:
+    assert reason([], Usage(1, 1, None)) is None
+
+
+class TestLoops:
+    def test_three_times_in_a_row(self) -> None:
+        assert reason([*FAILED, *FAILED]) is None
+        assert reason([*FAILED, *FAILED, *FAILED]) == (
+            "loop_detection: file_read failed 3 times in a row in the same way: Error: gone"
+        )
+
+    def test_within_one_message(self) -> None:
+        assert reason(exchange(*[("a", "Error: gone")] * 3)) is not None
+
+    def test_the_last_three_count(self) -> None:
+        assert reason([*exchange(("b", "x")), *FAILED, *FAILED, *FAILED]) is not None
+        assert reason([*FAILED, *FAILED, *FAILED, *exchange(("b", "x"))]) is None
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            exchange(("b", "Error: gone")),
+            exchange(("a", "Error: other")),
+            exchange(("a", "Error: gone"), tool="file_delete"),
+            exchange(("a", "Error: gone"), status="success"),
+        ],
+    )
+    def test_another_call_or_another_error_is_none(self, other: list[BaseMessage]) -> None:
+        assert reason([*FAILED, *other, *FAILED]) is None
+        assert reason([*other, *FAILED, *FAILED]) is None
+
+    def test_turned_off(self) -> None:
+        assert reason([*FAILED] * 5, loop_detection=False) is None
+
+    def test_the_reason_stays_short(self) -> None:
+        told = reason([*exchange(("a", "x\n" * 10_000))] * 3)
+        assert told is not None
+        assert len(told) < 400
+        assert "\n" not in told
