@@ -3,51 +3,58 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import os
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from enum import Enum, auto
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 from agent_md.app import App
-from agent_md.cli.output import Output, note
+from agent_md.cli.choices import OnAsk
+from agent_md.cli.output import note
 from agent_md.cli.prompt import PromptClosed, TerminalPrompt, ask_request
 from agent_md.cli.questions import withdrawn
+from agent_md.cli.showing import Showing
+from agent_md.cli.workspace import login
 from agent_md.errors import AnswerConflict
 from agent_md.executions.answers import validate_response
-from agent_md.executions.model import (
-    Claim,
-    EventType,
-    Execution,
-    ExecutionId,
-    Outcome,
-    Request,
-    RequestKind,
-    Status,
-)
+from agent_md.executions.model import Claim, Execution, ExecutionId, Outcome, Request, RequestKind, Status
 from agent_md.ports import NewAnswer
 
-__all__ = ["EXIT_INTERRUPTED", "EXIT_OF", "EXIT_WAITING", "Attendant", "OnAsk", "login"]
+__all__ = ["attend"]
 
-OnAsk = Literal["wait", "deny", "fail"]
-
-EXIT_OF = {Status.SUCCESS: 0, Status.ERROR: 1, Status.ABORTED: 4, Status.TIMEOUT: 5}
-EXIT_WAITING = 3
-EXIT_INTERRUPTED = 130
+_EXIT_OF = {Status.SUCCESS: 0, Status.ERROR: 1, Status.ABORTED: 4, Status.TIMEOUT: 5}
+_EXIT_WAITING = 3
+_EXIT_INTERRUPTED = 130
 
 _POLL_S = 0.05
+_GRACE_S = 0.3
 _POLICY = "policy"
 
 
-def login() -> str:
-    """Who answers at this terminal: `cli:LOGIN`."""
+def attend(
+    app: App, showing: Showing, claim: Claim | None, prompt: TerminalPrompt | None, on_ask: OnAsk = OnAsk.WAIT
+) -> int:
+    """Attends the shown execution until it ends or is left waiting, driving it with `claim`; gives the exit code.
+
+    `prompt` None = nobody is there to ask. As `asyncio.run`, but what refuses to be cancelled does not hold up the end.
+    """
+    attendant = _Attendant(app, showing, prompt, on_ask)
+    loop = asyncio.new_event_loop()
     try:
-        return f"cli:{getpass.getuser()}"
-    except (KeyError, OSError):
-        return f"cli:{os.getuid()}"
+        return loop.run_until_complete(attendant.run(claim))
+    finally:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left, timeout=_GRACE_S))
+        if not asyncio.all_tasks(loop):
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
 
 
 class _Doing(Enum):
@@ -64,35 +71,27 @@ class _Left(Exception):
         self.code = code
 
 
-class Attendant:
-    """Attends one execution until it ends or is left waiting; `prompt` None = nobody is there to ask."""
-
-    def __init__(
-        self, app: App, execution_id: ExecutionId, output: Output, prompt: TerminalPrompt | None, on_ask: OnAsk = "wait"
-    ) -> None:
+class _Attendant:
+    def __init__(self, app: App, showing: Showing, prompt: TerminalPrompt | None, on_ask: OnAsk) -> None:
         self._app = app
         self._store = app.store
-        self._id = execution_id
-        self._output = output
+        self._id = showing.execution_id
+        self._showing = showing
         self._prompt = prompt
         self._on_ask = on_ask
         self._doing = _Doing.FOLLOWING
+        self._pressed = False
         self._interrupted = False
         self._leave: asyncio.Future[int] | None = None
-        self._shown = 0
         self._version = self._store.version()
-
-    def begin(self, *, from_start: bool) -> None:
-        """Sets where showing begins: with the first event, or with what comes now."""
-        if not from_start:
-            events = self._store.events(self._id)
-            self._shown = events[-1].seq if events else 0
 
     async def run(self, claim: Claim | None) -> int:
         """Drives with `claim`, or follows, asks and drives as it may; gives the exit code."""
         self._leave = asyncio.get_running_loop().create_future()
-        with _signals({signal.SIGINT: self._on_interrupt, signal.SIGTERM: self._on_stop, signal.SIGHUP: self._on_stop}):
+        self._doing = _Doing.FOLLOWING if claim is None else _Doing.DRIVING
+        with _handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), self._on_signal):
             try:
+                self._showing.begin()
                 return await self._attend(claim)
             except _Left as left:
                 return left.code
@@ -100,12 +99,10 @@ class Attendant:
     async def _attend(self, claim: Claim | None) -> int:
         while True:
             execution = await self._drive(claim) if claim is not None else self._store.execution(self._id)
-            claim = None
-            self._show()
+            self._showing.update()
             if execution.status.final:
-                return EXIT_INTERRUPTED if self._interrupted else EXIT_OF[execution.status]
-            if execution.status is Status.QUEUED:
-                claim = self._store.claim(self._id, self._app.worker)
+                return _EXIT_INTERRUPTED if self._interrupted else _EXIT_OF[execution.status]
+            claim = self._claim(execution)
             if claim is not None:
                 continue
             request = self._oldest_open()
@@ -113,6 +110,13 @@ class Attendant:
                 claim = await self._ask(request)
             else:
                 claim = await self._follow()
+
+    def _claim(self, execution: Execution) -> Claim | None:
+        if self._interrupted:  # it began to wait before its driver could obey
+            return self._store.claim_to_cancel(self._id, self._app.worker)
+        if execution.status is Status.QUEUED:
+            return self._store.claim(self._id, self._app.worker)
+        return None
 
     # Driving
 
@@ -131,25 +135,14 @@ class Attendant:
         return await drive
 
     def stored(self) -> None:
-        """Shows what is new; a reader that went away is no reason to stop."""
-        with suppress(BrokenPipeError):
-            self._show()
+        """Shows what is new."""
+        self._showing.update()
 
     def delta(self, execution_id: ExecutionId, turn: int, text: str) -> None:
         """Pieces of a message are not shown here; the stored event is."""
 
     def restart(self, execution_id: ExecutionId, turn: int) -> None:
         """Nothing of the message was shown."""
-
-    def _show(self) -> None:
-        for event in self._store.events(self._id, after=self._shown):
-            open_requests = []
-            execution = self._store.execution(self._id)
-            if event.type is EventType.WAITING:
-                drifted = self._app.drifted(execution)
-                open_requests = [(r, drifted) for r in self._store.requests(self._id) if r.open]
-            self._shown = event.seq
-            self._output.event(event, execution, open_requests)
 
     # Asking
 
@@ -160,23 +153,22 @@ class Attendant:
         if self._prompt is None:
             return self._by_policy()
         self._doing = _Doing.ASKING
-        execution = self._store.execution(self._id)
-        asking = asyncio.create_task(
-            ask_request(request, self._prompt, drifted=self._app.drifted(execution), now=_now())
-        )
+        drifted = self._app.drifted(self._store.execution(self._id))
+        asking = asyncio.create_task(ask_request(request, self._prompt, drifted=drifted, now=time.time()))
         try:
             decided = await self._until_answered(asking, request)
         except PromptClosed:
-            self._left_waiting()
-            raise _Left(EXIT_WAITING) from None
+            raise self._left_waiting(_EXIT_WAITING) from None
         finally:
             asking.cancel()
             await asyncio.wait({asking})
         if decided is not None:
-            print(withdrawn(decided, self._prompt.screen), flush=True)
+            self._prompt.tell(withdrawn(decided, self._prompt.screen))
             return None
         outcome, value = validate_response(request, asking.result())
-        return self._record([NewAnswer(request.id, outcome, value)], login())
+        claim = self._record([NewAnswer(request.id, outcome, value)], login())
+        self._showing.output.prompted()
+        return claim
 
     async def _until_answered(self, asking: asyncio.Task[Any], request: Request) -> Request | None:
         """None when the question was answered here; the request as decided when that happened elsewhere."""
@@ -187,11 +179,10 @@ class Attendant:
             if self._leave.done():
                 asking.cancel()
                 await asyncio.wait({asking})
-                self._left_waiting()
-                raise _Left(self._leave.result())
+                raise self._left_waiting(self._leave.result())
             if asking.done():
                 break
-            if request.expires_at is not None and request.expires_at <= _now():
+            if request.expires_at is not None and request.expires_at <= time.time():
                 self._store.settle_overdue()
             elif not self._changed():
                 continue
@@ -203,33 +194,34 @@ class Attendant:
 
     def _record(self, answers: list[NewAnswer], by: str) -> Claim | None:
         try:
-            receipt = self._store.record_answers(answers, by=by, claim_for=self._app.worker)
+            return self._store.record_answers(answers, by=by, claim_for=self._app.worker).claim
         except AnswerConflict as conflict:
             note(str(conflict))
             return None
-        prompted: Callable[[], None] | None = getattr(self._output, "prompted", None)
-        if prompted is not None and self._prompt is not None:
-            prompted()
-        return receipt.claim
 
     def _by_policy(self) -> Claim | None:
-        if self._on_ask == "wait":
-            self._left_waiting()
-            raise _Left(EXIT_WAITING)
-        if self._on_ask == "fail":
+        if self._on_ask is OnAsk.WAIT:
+            raise self._left_waiting(_EXIT_WAITING)
+        if self._on_ask is OnAsk.FAIL:
             self._store.request_cancel(self._id, f"{_POLICY} (--on-ask fail)")
             return self._store.claim_to_cancel(self._id, self._app.worker)
-        denied = [
-            NewAnswer(r.id, Outcome.DENIED, {"approved": False} if r.kind is RequestKind.CONFIRM else None)
-            for r in self._store.requests(self._id)
-            if r.open
-        ]
-        return self._record(denied, _POLICY)
+        still_open = [request for request in self._store.requests(self._id) if request.open]
+        claim = self._record(
+            [
+                NewAnswer(r.id, Outcome.DENIED, {"approved": False} if r.kind is RequestKind.CONFIRM else None)
+                for r in still_open
+            ],
+            _POLICY,
+        )
+        for request in still_open:
+            self._showing.output.decided(self._store.request(request.id))
+        return claim
 
-    def _left_waiting(self) -> None:
+    def _left_waiting(self, code: int) -> _Left:
         count = sum(request.open for request in self._store.requests(self._id))
         what = "an answer" if count == 1 else f"{count} answers"
         note(f"execution {self._id} waits for {what}: agentmd respond {self._id}")
+        return _Left(code)
 
     # Following
 
@@ -237,15 +229,13 @@ class Attendant:
         """Waits for something new; takes the execution over if its driver died."""
         self._doing = _Doing.FOLLOWING
         assert self._leave is not None
-        if self._prompt is None and self._store.execution(self._id).status is Status.WAITING:
-            return self._by_policy()
         while not self._changed():
             await asyncio.wait({self._leave}, timeout=_POLL_S)
             if self._leave.done():
                 note(f"execution {self._id} goes on without this terminal: agentmd logs -e {self._id}")
                 raise _Left(self._leave.result())
-            if (claim := self._store.claim(self._id, self._app.worker)) is not None:
-                return claim
+            if any(abandoned.id == self._id for abandoned in self._store.abandoned()):
+                return self._store.claim(self._id, self._app.worker)
         return None
 
     def _changed(self) -> bool:
@@ -255,47 +245,45 @@ class Attendant:
 
     # Signals
 
-    def _on_interrupt(self) -> None:
-        if self._doing is not _Doing.DRIVING:
-            self._go(EXIT_INTERRUPTED)
-        elif self._interrupted:
-            _exit_now(EXIT_INTERRUPTED)
-        else:
-            self._interrupted = True
-            note(f"cancelling execution {self._id}; press Ctrl-C again to leave at once")
-            self._store.request_cancel(self._id, login())
+    def _on_signal(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
+        """Runs at once, also while a tool blocks the loop, in which the rest is done."""
+        if number == signal.SIGINT and self._doing is _Doing.DRIVING:
+            if self._pressed:
+                _exit_now(_EXIT_INTERRUPTED)
+            self._pressed = True
+            with suppress(OSError):  # unbuffered: a signal may come in the middle of a print
+                os.write(2, f"cancelling execution {self._id}; press Ctrl-C again to leave at once\n".encode())
+        loop.call_soon_threadsafe(self._obey, number)
 
-    def _on_stop(self) -> None:
-        self._go(128 + signal.SIGTERM)
+    def _obey(self, number: int) -> None:
+        if number != signal.SIGINT:
+            self._go(128 + number)
+        elif self._doing is _Doing.DRIVING:
+            self._interrupted = True
+            self._store.request_cancel(self._id, login())
+        else:
+            self._go(_EXIT_INTERRUPTED)
 
     def _go(self, code: int) -> None:
         if self._leave is not None and not self._leave.done():
             self._leave.set_result(code)
 
 
-class _signals:
-    """Handlers on the running loop for as long as this lasts."""
-
-    def __init__(self, handlers: dict[signal.Signals, Callable[[], None]]) -> None:
-        self._handlers = handlers
-
-    def __enter__(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number, handler in self._handlers.items():
-            loop.add_signal_handler(number, handler)
-
-    def __exit__(self, *_: object) -> None:
-        loop = asyncio.get_running_loop()
-        for number in self._handlers:
-            loop.remove_signal_handler(number)
+@contextmanager
+def _handled(
+    numbers: Sequence[signal.Signals], handler: Callable[[int, asyncio.AbstractEventLoop], None]
+) -> Iterator[None]:
+    """Calls `handler` for these signals as long as this lasts."""
+    loop = asyncio.get_running_loop()
+    before = {number: signal.signal(number, lambda received, _: handler(received, loop)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def _exit_now(code: int) -> NoReturn:
-    sys.stdout.flush()
+    with suppress(OSError):
+        sys.stdout.flush()
     os._exit(code)
-
-
-def _now() -> float:
-    import time
-
-    return time.time()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,36 +11,36 @@ import typer
 
 from agent_md import __version__
 from agent_md.app import App
+from agent_md.cli.choices import JsonOption, execution_number
 from agent_md.cli.output import say
 from agent_md.cli.render import timeline
 from agent_md.cli.tables import AgentRow, agents_table, executions_table
-from agent_md.cli.text import visible
-from agent_md.cli.workspace import WorkspaceOption, open_app, screen
+from agent_md.cli.text import one_line, visible, width_of
+from agent_md.cli.workspace import WorkspaceOption, each_change, open_app, screen
+from agent_md.errors import UsageError
 from agent_md.executions.model import Event, Execution, ExecutionId
 from agent_md.settings import Settings
 from agent_md.shapes import agent_shape, event_shape, execution_shape, invalid_shape
 
 __all__ = ["info", "list_agents", "logs", "validate"]
 
-_POLL_S = 0.05
+_MOST = 2**31
 
 
-def list_agents(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, workspace: WorkspaceOption = None
-) -> None:
-    """List the agents of the workspace, and the files that cannot be used.
+def list_agents(as_json: JsonOption = False, workspace: WorkspaceOption = None) -> None:
+    """List the agents, and the files that cannot be used.
 
     Example: agentmd list
     """
     with open_app(workspace) as app:
         registry = app.registry
         rows = [AgentRow(entry.spec, last=_last_run(app, entry.spec.name)) for entry in registry.agents]
-        if as_json:
-            agents = [agent_shape(row.spec, last_run=row.last.created_at if row.last else None) for row in rows]
-            say(json.dumps({"agents": agents, "invalid": [invalid_shape(i.file, i.error) for i in registry.invalid]}))
-            return
-        for line in agents_table(rows, [(item.file, item.error) for item in registry.invalid], screen()):
-            say(line)
+    if as_json:
+        agents = [agent_shape(row.spec, last_run=row.last.created_at if row.last else None) for row in rows]
+        say(json.dumps({"agents": agents, "invalid": [invalid_shape(i.file, i.error) for i in registry.invalid]}))
+        return
+    for line in agents_table(rows, [(item.file, item.error) for item in registry.invalid], screen()):
+        say(line)
 
 
 def _last_run(app: App, agent: str) -> Execution | None:
@@ -50,28 +49,44 @@ def _last_run(app: App, agent: str) -> Execution | None:
 
 
 def logs(
-    agent: Annotated[str | None, typer.Argument(help="Only this agent's executions.", show_default=False)] = None,
-    number: Annotated[int, typer.Option("-n", help="How many, newest first.", min=1)] = 20,
-    execution: Annotated[
-        int | None, typer.Option("--execution", "-e", help="The whole timeline of one execution.", show_default=False)
+    agent: Annotated[
+        str | None, typer.Argument(metavar="AGENT", help="Only this agent's executions.", show_default=False)
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as things happen.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    number: Annotated[int, typer.Option("-n", metavar="N", help="How many, the newest.", min=1)] = 20,
+    execution: Annotated[
+        int | None,
+        typer.Option(
+            "--execution",
+            "-e",
+            metavar="ID",
+            help="The whole timeline of this execution.",
+            show_default=False,
+            parser=execution_number,
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on as things happen; with -e until the execution ends.")
+    ] = False,
+    as_json: JsonOption = False,
     workspace: WorkspaceOption = None,
 ) -> None:
     """Show executions, or everything that happened in one.
 
     Example: agentmd logs -e 42
     """
-    with open_app(workspace) as app:
-        if execution is not None:
-            _timeline(app, ExecutionId(execution), follow=follow, as_json=as_json)
-            return
+    if execution is not None and agent is not None:
+        raise UsageError(f"-e {execution} names one execution, {agent!r} an agent: give one of them")
+    if execution is not None:
+        _timeline(workspace, ExecutionId(execution), follow=follow, as_json=as_json)
+        return
+    for app in each_change(workspace, follow=follow):
         name = None if agent is None else _known_name(app, agent)
-        _executions(app, name, number, as_json=as_json)
-        while follow:
-            _until_changed(app)
-            _executions(app, name, number, as_json=as_json)
+        found = app.reading_store.executions(agent=name, limit=min(number, _MOST))
+        if as_json:
+            say(json.dumps([execution_shape(item) for item in found]))
+            continue
+        for line in executions_table(found, screen()):
+            say(line)
 
 
 def _known_name(app: App, agent: str) -> str:
@@ -81,25 +96,16 @@ def _known_name(app: App, agent: str) -> str:
     return app.registry.get(agent).spec.name
 
 
-def _executions(app: App, agent: str | None, number: int, *, as_json: bool) -> None:
-    found = app.reading_store.executions(agent=agent, limit=number)
-    if as_json:
-        say(json.dumps([execution_shape(item) for item in found]))
-        return
-    for line in executions_table(found, screen()):
-        say(line)
-
-
-def _timeline(app: App, execution_id: ExecutionId, *, follow: bool, as_json: bool) -> None:
-    store = app.reading_store
-    execution = store.execution(execution_id)
-    events = store.events(execution_id)
-    _show_events(app, execution, events, as_json=as_json, lines=follow)
-    while follow and not store.execution(execution_id).status.final:
-        _until_changed(app)
-        new = store.events(execution_id, after=events[-1].seq if events else 0)
-        _show_events(app, execution, new, as_json=as_json, lines=True)
-        events = new or events
+def _timeline(workspace: Path | None, execution_id: ExecutionId, *, follow: bool, as_json: bool) -> None:
+    shown = 0
+    for app in each_change(workspace, follow=follow):
+        execution = app.reading_store.execution(execution_id)
+        events = app.reading_store.events(execution_id, after=shown)
+        if events:
+            shown = events[-1].seq
+            _show_events(app, execution, events, as_json=as_json, lines=follow)
+        if execution.status.final:
+            return
 
 
 def _show_events(app: App, execution: Execution, events: Sequence[Event], *, as_json: bool, lines: bool) -> None:
@@ -108,23 +114,17 @@ def _show_events(app: App, execution: Execution, events: Sequence[Event], *, as_
     elif as_json:
         for event in events:
             say(json.dumps(event_shape(event)))
-    elif events:
+    else:
         for line in timeline(execution.agent, events, app.reading_store.requests(execution.id), screen()):
             say(line)
 
 
-def _until_changed(app: App) -> None:
-    version = app.reading_store.version()
-    while app.reading_store.version() == version:
-        time.sleep(_POLL_S)
-
-
 def validate(
-    agent: Annotated[str | None, typer.Argument(help="Only this agent.", show_default=False)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="Only this agent.", show_default=False)] = None,
+    as_json: JsonOption = False,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Check agent files, their models and keys, tools and rules; exit 1 if anything is wrong.
+    """Check agent files, models, keys, tools and rules. Exit code 1 if anything is wrong.
 
     Example: agentmd validate
     """
@@ -148,9 +148,7 @@ def validate(
 def _say_checked(result: dict[str, Any]) -> None:
     name = result["agent"] or result["file"]
     mark = "✗" if result["errors"] else "✓"
-    say(
-        f"{mark} {visible(name, one_line=True)}  {visible(result['file'], one_line=True) if result['agent'] else ''}".rstrip()
-    )
+    say(f"{mark} {one_line(name)}  {one_line(result['file']) if result['agent'] else ''}".rstrip())
     for error in result["errors"]:
         for line in visible(error).splitlines():
             say(f"    {line}")
@@ -170,31 +168,42 @@ def _value(settings: Settings, key: str) -> Any:
     return str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
 
 
-def info(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, workspace: WorkspaceOption = None
-) -> None:
-    """Show the configuration in effect, and where each value came from.
+def info(as_json: JsonOption = False, workspace: WorkspaceOption = None) -> None:
+    """Show the settings in effect, and where each came from.
 
     Example: agentmd info
     """
     with open_app(workspace) as app:
-        values = [(key, _value(app.settings, key), origin) for key, origin in sorted(app.settings.origins.items())]
-        data: dict[str, Any] = {
-            "version": __version__,
-            "workspace": str(app.settings.workspace),
-            "agents": len(app.registry.agents),
-            "invalid": len(app.registry.invalid),
-        }
+        settings, registry = app.settings, app.registry
+    origins = dict(sorted(settings.origins.items()))
+    values = {key: _value(settings, key) for key in origins}
+    counts = {"agents": len(registry.agents), "invalid": len(registry.invalid)}
     if as_json:
-        say(json.dumps({**data, "settings": {key: {"value": value, "from": origin} for key, value, origin in values}}))
+        shown = {key: {"value": values[key], "from": origins[key]} for key in values}
+        say(json.dumps({"version": __version__, "workspace": str(settings.workspace), **counts, "settings": shown}))
         return
     say(f"agentmd {__version__}")
-    say(
-        f"workspace {visible(data['workspace'], one_line=True)}  ({data['agents']} agents, {data['invalid']} invalid files)"
-    )
+    say(f"workspace {one_line(str(settings.workspace))} ({origins.pop('workspace')})")
+    say(f"{counts['agents']} agents, {counts['invalid']} files that cannot be used")
     say("")
-    width = max(len(key) for key, _, _ in values)
-    shown = [(key, visible(str(value), one_line=True), origin) for key, value, origin in values]
-    value_width = min(40, max(len(value) for _, value, _ in shown))
-    for key, value, origin in shown:
-        say(f"{key:<{width}}  {value:<{value_width}}  {visible(origin, one_line=True)}")
+    for line in _aligned([(key, _shown(values[key], settings.workspace), origins[key]) for key in origins]):
+        say(line)
+
+
+def _shown(value: Any, workspace: Path) -> str:
+    """A setting as a config file has it: paths relative to the workspace, no value as `none`."""
+    if isinstance(value, list):
+        return f"[{', '.join(_shown(item, workspace) for item in value)}]"
+    if isinstance(value, str):
+        return value.removeprefix(f"{workspace}/")
+    return "none" if value is None else json.dumps(value)
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """The rows in columns; a cell that is much wider than the others stands out of line."""
+    lines = [[one_line(cell) for cell in row] for row in rows]
+    widths = [min(40, max(width_of(cell) for cell in column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(cell + " " * (width - width_of(cell)) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
+import threading
 import traceback
 import warnings
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
-import click
 import typer
 
 from agent_md import __version__
 from agent_md.cli import answers, inspect, runs
-from agent_md.cli.text import visible
+from agent_md.cli.output import NoReader, give_up, note
+from agent_md.cli.text import one_line, visible
 from agent_md.errors import AgentmdError, codes_of
 
 __all__ = ["app", "main"]
@@ -24,7 +27,6 @@ app = typer.Typer(
     name="agentmd",
     help="Run AI agents written as markdown: they pause for you, survive a crash, and do each thing once.",
     add_completion=False,
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
@@ -47,56 +49,90 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True, epilog="Example: agentmd run cleaner")
 def _root(
     context: typer.Context,
     workspace: Annotated[
-        Path | None, typer.Option("--workspace", "-w", help="The folder with agents/.", show_default=False)
+        Path | None,
+        typer.Option("--workspace", "-w", metavar="FOLDER", help="The folder with agents/.", show_default=False),
     ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help(), file=sys.stderr)
+        raise typer.Exit(2)
     if workspace is not None:
-        context.default_map = {name: {"workspace": workspace} for name in _command_names()}
-
-
-def _command_names() -> list[str]:
-    return list(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+        context.default_map = {context.invoked_subcommand: {"workspace": workspace}}
 
 
 def main() -> None:
     """Runs the command line and ends the process; nothing but a message reaches the person, never a traceback."""
+    _secure_streams()
     logging.getLogger().addHandler(logging.NullHandler())
     logging.captureWarnings(True)
     warnings.simplefilter("default")
-    sys.exit(_run())
+    _end(_run())
+
+
+def _end(code: int) -> NoReturn:
+    """Ends at once, whatever a tool left behind: threads, which the interpreter would wait for, and coroutines."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            give_up(stream)
+    if threading.active_count() > 1:
+        logging.shutdown()
+        os._exit(code)
+    sys.unraisablehook = lambda _: None
+    sys.exit(code)
+
+
+def _secure_streams() -> None:
+    """Streams that were closed lead nowhere, before any other file gets their numbers; what cannot be encoded is
+    printed as an escape."""
+    for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            with suppress(OSError):
+                os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+        elif mode == "w" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _run() -> int:
     try:
-        result = app(standalone_mode=False)
-        sys.stdout.flush()
-    except click.exceptions.Exit as ended:
-        return ended.exit_code
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+        result = app(standalone_mode=False, prog_name="agentmd")
+    except typer.TyperException as error:
+        return _wrong_usage(error)
+    except (KeyboardInterrupt, typer.Abort):
         return 130
     except AgentmdError as error:
         _complain(str(error))
         return codes_of(error).exit
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to say to nobody
+    except NoReader:
         return 0
+    except OSError as error:
+        _complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
+        return 1
     except Exception as error:
         return _unforeseen(error)
     return result if isinstance(result, int) else 0
 
 
+def _wrong_usage(error: typer.TyperException) -> int:
+    context: typer.Context | None = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "agentmd"
+    _complain(f"{one_line(error.format_message()).rstrip('.')}; see `{command} --help`")
+    return error.exit_code
+
+
 def _complain(text: str) -> None:
-    print(f"agentmd: {visible(text)}", file=sys.stderr, flush=True)
+    for line in visible(f"agentmd: {text}").split("\n"):
+        note(line)
 
 
 def _unforeseen(error: Exception) -> int:
@@ -108,3 +144,7 @@ def _unforeseen(error: Exception) -> int:
         "Set AGENTMD_LOG_LEVEL=DEBUG to see where, and please report it"
     )
     return 1
+
+
+if __name__ == "__main__":
+    main()

@@ -3,112 +3,126 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, TextIO
 
 from agent_md.cli.render import RunView, header
 from agent_md.cli.screen import Screen
-from agent_md.cli.text import one_line
+from agent_md.cli.text import one_line, visible
 from agent_md.executions.model import Event, EventType, Execution, Request
 from agent_md.shapes import request_shape, run_event_line
 
-__all__ = ["JsonOutput", "Output", "QuietOutput", "TextOutput", "note", "say"]
+__all__ = ["JsonOutput", "NoReader", "Output", "QuietOutput", "TextOutput", "give_up", "note", "say"]
+
+
+class NoReader(Exception):
+    """Nobody reads standard output any more; whatever is printed from now on goes nowhere."""
 
 
 def say(text: str) -> None:
-    """One line or more to standard output, at once."""
-    print(text, flush=True)
+    """One line or more to standard output, at once. Raises NoReader, or OSError when it cannot be written."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        give_up(sys.stdout)
+        raise NoReader from None
 
 
 def note(text: str) -> None:
     """A line for the person, to standard error; standard output is for results."""
-    print(one_line(text), file=sys.stderr, flush=True)
+    try:
+        print(one_line(text), file=sys.stderr, flush=True)
+    except OSError:
+        give_up(sys.stderr)
 
 
-class Output(Protocol):
-    """Shows one execution as it goes on."""
+def give_up(stream: TextIO) -> None:
+    """Sends to nowhere what is still to be written, and what waits in the buffer: the reader is gone."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+class Output:
+    """Shows one execution as it goes on. This one shows nothing."""
 
     def begin(self, execution: Execution, model: str) -> None:
-        """Before the first event."""
+        """A new execution, before its first event."""
+
+    def go_on(self, execution: Execution, started: Event) -> None:
+        """An execution that began before, with its first event, before the first event that is shown of it."""
 
     def event(self, event: Event, execution: Execution, open_requests: Sequence[tuple[Request, bool]]) -> None:
         """A stored event, in order; `open_requests` with whether each has drifted, for `waiting` events."""
 
-    def decided_elsewhere(self, request: Request) -> None:
-        """A request was decided while this terminal asked it."""
+    def prompted(self) -> None:
+        """A question was answered at this terminal."""
+
+    def decided(self, request: Request) -> None:
+        """A question was decided by this command without asking anybody."""
+
+    def recorded(self, execution: Execution, *, again: bool) -> None:
+        """An answer is stored (`again`: it was before), and this command leaves the rest to others."""
 
     def handed_over(self, execution: Execution, to: str) -> None:
         """Another process goes on with the execution."""
 
 
-@dataclass
-class TextOutput:
+class TextOutput(Output):
     """The shape of a run for people."""
 
-    screen: Screen
-    view: RunView | None = None
-    _after_prompt: bool = field(default=False, init=False)
+    def __init__(self, agent: str, screen: Screen) -> None:
+        self._screen = screen
+        self._view = RunView(agent, screen)
+        self._after_prompt = False
 
     def begin(self, execution: Execution, model: str) -> None:
-        self.view = RunView(one_line(execution.agent), self.screen)
-        for line in header(execution.agent, model, self.screen):
+        for line in header(execution.agent, model, self._screen):
             say(line)
 
-    def prompted(self) -> None:
-        """A question was answered here: the next line stands apart from it."""
-        self._after_prompt = True
-
     def event(self, event: Event, execution: Execution, open_requests: Sequence[tuple[Request, bool]]) -> None:
-        if self.view is None:
-            self.view = RunView(one_line(execution.agent), self.screen)
-        for line in self.view.lines(event, after_prompt=self._after_prompt):
+        for line in self._view.lines(event, after_prompt=self._after_prompt):
             self._after_prompt = False
             say(line)
 
-    def decided_elsewhere(self, request: Request) -> None:
-        for line in (self.view or RunView(one_line(request.agent), self.screen)).decided(request):
+    def prompted(self) -> None:
+        self._after_prompt = True
+
+    def decided(self, request: Request) -> None:
+        for line in self._view.decided(request):
             say(line)
+
+    def recorded(self, execution: Execution, *, again: bool) -> None:
+        say("This answer was recorded before." if again else "Recorded.")
 
     def handed_over(self, execution: Execution, to: str) -> None:
         say(f"Recorded. Execution {execution.id} is driven by {to}, which goes on with it.")
 
 
-@dataclass
-class QuietOutput:
-    """Only the final answer."""
-
-    def begin(self, execution: Execution, model: str) -> None: ...
-
-    def prompted(self) -> None: ...
+class QuietOutput(Output):
+    """Only the final answer; why there is none goes to standard error."""
 
     def event(self, event: Event, execution: Execution, open_requests: Sequence[tuple[Request, bool]]) -> None:
-        from agent_md.cli.text import visible
-
         if event.type is EventType.FINAL_ANSWER:
             say(visible(event.message))
         elif event.type is EventType.COMPLETE and event.data.get("error"):
             note(f"{execution.agent}: {event.data['status']}: {event.data['error']}")
 
-    def decided_elsewhere(self, request: Request) -> None: ...
 
-    def handed_over(self, execution: Execution, to: str) -> None: ...
-
-
-@dataclass
-class JsonOutput:
+class JsonOutput(Output):
     """One event a line."""
 
-    def begin(self, execution: Execution, model: str) -> None: ...
-
-    def prompted(self) -> None: ...
+    def go_on(self, execution: Execution, started: Event) -> None:
+        self.event(started, execution, ())
 
     def event(self, event: Event, execution: Execution, open_requests: Sequence[tuple[Request, bool]]) -> None:
         shapes = [request_shape(request, drifted=drifted) for request, drifted in open_requests]
         self._line(run_event_line(event, execution, shapes))
 
-    def decided_elsewhere(self, request: Request) -> None: ...
+    def recorded(self, execution: Execution, *, again: bool) -> None:
+        self._line({"event": "recorded", "execution_id": execution.id, "status": str(execution.status), "again": again})
 
     def handed_over(self, execution: Execution, to: str) -> None:
         self._line({"event": "handed_over", "execution_id": execution.id, "status": str(execution.status), "to": to})

@@ -81,6 +81,11 @@ class TerminalPrompt:
         except (OSError, termios.error) as error:
             raise PromptClosed(f"the terminal is gone ({error})") from error
 
+    def tell(self, line: str) -> None:
+        """A line that belongs to a question and wants no answer."""
+        with contextlib.suppress(OSError):  # a terminal that is gone is noticed by whoever asks next
+            self._write(f"{line}\n")
+
     async def _show(self, question: QuestionText) -> None:
         above = "".join(f"{line}\n" for line in question.above)
         if not await self._paged(question.above, above):

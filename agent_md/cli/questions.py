@@ -88,7 +88,7 @@ def decision_text(request: Request) -> str:
             edited = answer.value.get("args")
             return f"approved by {by}" + (f" with edited arguments {shown_json(edited)}" if edited is not None else "")
         case Outcome.DENIED:
-            reason = answer.value.get("reason")
+            reason = (answer.value or {}).get("reason")  # a policy denies without a value what is no confirmation
             return f"denied by {by}" + (f": {one_line(reason)}" if reason else "")
         case Outcome.ANSWERED:
             return f"answered by {by}: {_answered(request.kind, answer)}"
@@ -128,12 +128,20 @@ def _warnings(request: Request, painter: Painter, drifted: bool, now: float | No
     texts = []
     if is_suspicious(_everything_shown(request)):
         texts.append(_DECEIVING)
+    if request.source is RequestSource.GATE and request.occurrence:
+        texts.append(f"asked again: {one_line(_why_again(request))}")
     if drifted:
         texts.append(_DRIFTED)
     if request.expires_at is not None and now is not None:
         texts.append(f"expires in {remaining(request.expires_at - now)}")
     for text in texts:
         yield painter(f"{_INDENT}⚠ {text}", Style.YELLOW)
+
+
+def _why_again(request: Request) -> str:
+    """What is new about a call that was confirmed before: the message has it behind the call."""
+    action = f"Confirm {request.tool_name} {json.dumps(request.tool_args, ensure_ascii=False)}"
+    return request.message.removeprefix(action).strip(" ()")
 
 
 def _everything_shown(request: Request) -> list[Any]:

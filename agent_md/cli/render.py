@@ -147,7 +147,7 @@ def _shortened(result: str) -> str:
     first, *rest = visible(result).strip("\n").split("\n")
     kept = cut(first, _RESULT_CELLS)
     notes = [f"{len(first):,} characters"] if kept != first else []
-    notes += [f"{len(rest):,} more lines"] if rest else []
+    notes += [f"{len(rest):,} more {'line' if len(rest) == 1 else 'lines'}"] if rest else []
     return f"{kept} ({', '.join(notes)})" if notes else kept
 
 

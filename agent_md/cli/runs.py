@@ -2,114 +2,100 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
 from agent_md.app import App
-from agent_md.cli.attend import Attendant, OnAsk
-from agent_md.cli.choices import OnAskChoice
+from agent_md.cli.attend import attend
+from agent_md.cli.choices import LinesOption, OnAsk, OnAskOption, QuietOption, execution_number
 from agent_md.cli.output import JsonOutput, Output, QuietOutput, TextOutput, note, say
+from agent_md.cli.showing import Showing
 from agent_md.cli.tables import executions_table
 from agent_md.cli.workspace import WorkspaceOption, open_app, screen, terminal
 from agent_md.errors import DrivenElsewhere, ExecutionEnded
 from agent_md.executions.model import Claim, Execution, ExecutionId, Status
 from agent_md.shapes import execution_shape
 
-__all__ = ["attend", "choose_output", "resume", "run"]
+__all__ = ["choose_output", "resume", "run"]
 
 
 def run(
-    agent: Annotated[str, typer.Argument(help="The agent's name.", show_default=False)],
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name.", show_default=False)],
     args: Annotated[
-        list[str] | None, typer.Argument(help="Fills $1, $2… and $ARGUMENTS in its prompt.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="ARGS",
+            help="Fill $1, $2… and $ARGUMENTS in the agent's text; without a place there, added to the message.",
+            show_default=False,
+        ),
     ] = None,
     message: Annotated[
-        str | None, typer.Option("--message", "-m", help="What to tell the agent.", show_default=False)
+        str | None,
+        typer.Option("--message", "-m", metavar="TEXT", help="What to tell the agent.", show_default=False),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the final answer.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one event a line, and never ask.")] = False,
-    on_ask: Annotated[
-        OnAskChoice, typer.Option(help="What to do with a question when nobody can be asked here.")
-    ] = OnAskChoice.WAIT,
+    quiet: QuietOption = False,
+    as_json: LinesOption = False,
+    on_ask: OnAskOption = OnAsk.WAIT,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Run an agent once, asking here when it needs you.
+    """Run an agent once. When it needs you, you are asked here.
 
     Example: agentmd run cleaner -m "Clean the output folder"
     """
     with open_app(workspace, drives=True) as app:
         execution = app.start(agent, args=args or [], message=message)
-        output = choose_output(quiet=quiet, as_json=as_json)
+        output = choose_output(execution, quiet=quiet, as_json=as_json)
         _warn_unavailable(app, agent)
-        output.begin(execution, str(app.registry.get(agent).spec.model))
+        showing = Showing(app, execution.id, output, new=str(app.registry.get(agent).spec.model))
         claim = Claim(execution.id, app.worker, execution.epoch)
-        code = attend(app, execution, claim, output, asks=not as_json, on_ask=on_ask.value, from_start=True)
+        code = attend(app, showing, claim, terminal(asks=not as_json), on_ask)
     raise typer.Exit(code)
 
 
 def resume(
-    execution: Annotated[int | None, typer.Argument(help="The execution's number.", show_default=False)] = None,
+    execution: Annotated[
+        int | None, typer.Argument(metavar="ID", help="Its number.", show_default=False, parser=execution_number)
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that can go on, one after the other.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the final answer.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one event a line, and never ask.")] = False,
-    on_ask: Annotated[
-        OnAskChoice, typer.Option(help="What to do with a question when nobody can be asked here.")
-    ] = OnAskChoice.WAIT,
+    quiet: QuietOption = False,
+    as_json: LinesOption = False,
+    on_ask: OnAskOption = OnAsk.WAIT,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Go on with an execution that is queued or whose process died; without a number, list those.
+    """Go on with an execution that is queued or whose process died. Without ID: list those.
 
     Example: agentmd resume 42
     """
-    with open_app(workspace, drives=execution is not None or everything) as app:
-        if execution is None and not everything:
-            _list_resumable(app, as_json=as_json)
-            return
-        if execution is not None:
-            chosen = [app.store.execution(ExecutionId(execution))]
-            _refuse_ended(chosen[0])
-        else:
-            chosen = app.store.abandoned()
-            if not chosen:
-                note("nothing to resume")
-        code = 0
+    if execution is None and not everything:
+        _list_resumable(workspace, as_json=as_json)
+        return
+    code = 0
+    with open_app(workspace, drives=True) as app:
+        chosen = app.store.abandoned() if execution is None else [app.store.execution(ExecutionId(execution))]
+        if not chosen:
+            note("nothing to resume")
         for item in chosen:
             claim = app.store.claim(item.id, app.worker)
-            if claim is None and not everything:
+            if claim is None and everything:
+                continue  # another process was faster
+            if claim is None:
                 _refuse_driven(app.store.execution(item.id))
-            if claim is not None or not everything:
-                output = choose_output(quiet=quiet, as_json=as_json)
-                code = attend(app, item, claim, output, asks=not as_json, on_ask=on_ask.value) or code
+            showing = Showing(app, item.id, choose_output(item, quiet=quiet, as_json=as_json))
+            code = attend(app, showing, claim, terminal(asks=not as_json), on_ask) or code
     raise typer.Exit(code)
 
 
-def choose_output(*, quiet: bool, as_json: bool) -> Output:
+def choose_output(execution: Execution, *, quiet: bool, as_json: bool) -> Output:
     if as_json:
         return JsonOutput()
-    return QuietOutput() if quiet else TextOutput(screen())
+    return QuietOutput() if quiet else TextOutput(execution.agent, screen())
 
 
-def attend(
-    app: App,
-    execution: Execution,
-    claim: Claim | None,
-    output: Output,
-    *,
-    asks: bool,
-    on_ask: str = "wait",
-    from_start: bool = False,
-) -> int:
-    """Attends until the end or a wait; gives the exit code."""
-    attendant = Attendant(app, execution.id, output, terminal() if asks else None, cast(OnAsk, on_ask))
-    attendant.begin(from_start=from_start)
-    return asyncio.run(attendant.run(claim))
-
-
-def _list_resumable(app: App, *, as_json: bool) -> None:
-    found = app.store.abandoned()
+def _list_resumable(workspace: WorkspaceOption, *, as_json: bool) -> None:
+    with open_app(workspace) as app:
+        found = app.reading_store.abandoned()
     if as_json:
         say(json.dumps([execution_shape(item) for item in found]))
     elif not found:
@@ -119,15 +105,13 @@ def _list_resumable(app: App, *, as_json: bool) -> None:
             say(line)
 
 
-def _refuse_ended(execution: Execution) -> None:
+def _refuse_driven(execution: Execution) -> None:
     if execution.status.final:
         raise ExecutionEnded(f"execution {execution.id} has ended ({execution.status}); run its agent again instead")
-
-
-def _refuse_driven(execution: Execution) -> None:
-    _refuse_ended(execution)
     if execution.status is Status.RUNNING:
-        raise DrivenElsewhere(f"execution {execution.id} is driven by a live process")
+        raise DrivenElsewhere(
+            f"execution {execution.id} is driven by a live process; `agentmd logs -f -e {execution.id}` follows it"
+        )
 
 
 def _warn_unavailable(app: App, agent: str) -> None:

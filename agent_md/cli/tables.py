@@ -28,7 +28,7 @@ _GAP = "  "
 _NARROWEST = 5
 """Cells that the column which gives way keeps."""
 _QUESTION_CELLS = 12
-"""Cells that a question keeps beside its notes; in a narrower table the notes are cut with it."""
+"""Cells that a question keeps beside its notes; in a narrower table notes are left out."""
 _PREFIX = 8
 
 
@@ -86,7 +86,7 @@ def executions_table(executions: Sequence[Execution], screen: Screen = PLAIN) ->
         return ["No executions yet."]
     titles = ("#", "Agent", "Status", "Trigger", "Started", "Work", "Tokens", "Cost")
     cells = [_execution_cells(execution, screen) for execution in executions]
-    return _table(titles, cells, _narrowed(_widths(titles, cells), screen, column=1), screen)
+    return _table(titles, cells, _narrowed(_widths(titles, cells), screen, 1), screen)
 
 
 def agents_table(
@@ -97,7 +97,7 @@ def agents_table(
     cells = [_agent_cells(row, screen) for row in rows]
     lines = ["No agents."]
     if cells:
-        lines = _table(titles, cells, _narrowed(_widths(titles, cells), screen, column=2), screen)
+        lines = _table(titles, cells, _narrowed(_widths(titles, cells), screen, 2, 1), screen)
     if invalid:
         lines += ["", screen.painter("Files that cannot be used:", Style.RED)]
     for file, reason in invalid:
@@ -123,19 +123,23 @@ def trigger_text(trigger: Trigger) -> str:
     return one_line(f"{when} ({trigger.timezone})" if trigger.timezone else when)
 
 
-def _notes(row: PendingRow, now: float, prefix: str | None) -> str:
-    notes = [] if prefix is None else [f"request {one_line(prefix)}"]
-    notes += ["drifted"] if row.drifted else []
+def _notes(row: PendingRow, now: float, prefix: str | None) -> list[str]:
+    """What is to be known beside the question, the most needed first."""
+    notes = [] if prefix is None else [f" (request {one_line(prefix)})"]
+    notes += [" (drifted)"] if row.drifted else []
     if row.request.expires_at is not None:
-        notes.append(f"expires in {remaining(row.request.expires_at - now)}")
-    return "".join(f" ({note})" for note in notes)
+        notes.append(f" (expires in {remaining(row.request.expires_at - now)})")
+    return notes
 
 
-def _with_notes(question: str, notes: str, room: int | None) -> str:
+def _with_notes(question: str, notes: list[str], room: int | None) -> str:
     if room is None:
-        return question + notes
-    left = room - width_of(notes)
-    return cut(question, left) + notes if left >= _QUESTION_CELLS else cut(question + notes, room)
+        return question + "".join(notes)
+    kept = list(notes)
+    while kept and room - width_of("".join(kept)) < _QUESTION_CELLS:
+        kept.pop()
+    tail = "".join(kept)
+    return cut(question, room - width_of(tail)) + tail
 
 
 def _execution_cells(execution: Execution, screen: Screen) -> tuple[str, ...]:
@@ -181,9 +185,14 @@ def _span(widths: Sequence[int]) -> int:
     return len(_MARGIN) + sum(widths) + len(_GAP) * (len(widths) - 1)
 
 
-def _narrowed(widths: list[int], screen: Screen, column: int) -> list[int]:
-    over = 0 if screen.width is None else max(_span(widths) - screen.width, 0)
-    return [max(_NARROWEST, width - over) if at == column and over else width for at, width in enumerate(widths)]
+def _narrowed(widths: list[int], screen: Screen, *columns: int) -> list[int]:
+    """The widths with as much taken from `columns`, one after the other, as the screen lacks."""
+    narrowed = list(widths)
+    for column in columns:
+        over = 0 if screen.width is None else _span(narrowed) - screen.width
+        if over > 0:
+            narrowed[column] = max(_NARROWEST, narrowed[column] - over)
+    return narrowed
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], screen: Screen) -> list[str]:

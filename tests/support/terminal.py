@@ -13,8 +13,9 @@ import termios
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
-__all__ = ["Terminal", "TerminalTimeout"]
+__all__ = ["Process", "Terminal", "TerminalTimeout", "fixed_environment"]
 
 _TAKE_TERMINAL = (
     "import fcntl, os, sys, termios\n"
@@ -22,6 +23,21 @@ _TAKE_TERMINAL = (
     "os.execvpe(sys.argv[1], sys.argv[1:], os.environ)\n"
 )
 """Run in the child's new session, so that Ctrl-C reaches it; replaces itself by the program."""
+
+
+class Process(Protocol):
+    """The program on a terminal; `subprocess.Popen` is one."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, number: int, /) -> None: ...
+
+    def kill(self) -> None: ...
 
 
 class TerminalTimeout(AssertionError):
@@ -47,18 +63,23 @@ class Terminal:
         self.resize(rows, columns)
         self._output = b""
         self._seen = 0
+        self._hung_up = False
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-ISc", _TAKE_TERMINAL, *argv],
-                stdin=slave,
-                stdout=slave,
-                stderr=slave,
-                cwd=cwd,
-                env=_environment(env or {}),
-                start_new_session=True,
-            )
+            self._process = self._start(argv, slave, env or {}, cwd)
         finally:
             os.close(slave)
+
+    def _start(self, argv: Sequence[str], slave: int, env: Mapping[str, str | None], cwd: Path | str | None) -> Process:
+        """Starts the program as the leader of a session whose terminal is `slave`."""
+        return subprocess.Popen(
+            [sys.executable, "-ISc", _TAKE_TERMINAL, *argv],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=cwd,
+            env=fixed_environment(env),
+            start_new_session=True,
+        )
 
     def __enter__(self) -> Terminal:
         return self
@@ -67,7 +88,8 @@ class Terminal:
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
-        os.close(self._master)
+        if not self._hung_up:
+            os.close(self._master)
 
     @property
     def pid(self) -> int:
@@ -100,6 +122,12 @@ class Terminal:
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
+    def hang_up(self) -> int:
+        """Closes the terminal, as a lost connection does, and gives the program's exit code."""
+        self._hung_up = True
+        os.close(self._master)
+        return self._process.wait(10)
+
     def resize(self, rows: int, columns: int) -> None:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
@@ -126,7 +154,8 @@ class Terminal:
         return bool(piece)
 
 
-def _environment(changes: Mapping[str, str | None]) -> dict[str, str]:
+def fixed_environment(changes: Mapping[str, str | None]) -> dict[str, str]:
+    """What a program on a terminal here sees: the same on every machine, but for `changes`; None removes."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "PYTHONPATH") if name in os.environ}
     fixed = {"LANG": "C.UTF-8", "TERM": "xterm-256color", "NO_COLOR": "1", "PAGER": ""}
     merged = kept | fixed | changes

@@ -1,0 +1,64 @@
+"""Shows the stored events of one execution, each once and in order, whoever drives it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from agent_md.app import App
+from agent_md.cli.output import NoReader, Output, give_up, note
+from agent_md.executions.model import Event, EventType, ExecutionId, Request
+
+__all__ = ["Showing"]
+
+_STANDING = (EventType.WAITING, EventType.FINAL_ANSWER, EventType.COMPLETE)
+"""Events that say how an execution stands, as long as none of another type comes after them."""
+
+
+class Showing:
+    """One execution on one output. A reader that goes away is no reason to stop: the rest goes nowhere."""
+
+    def __init__(self, app: App, execution_id: ExecutionId, output: Output, *, new: str | None = None) -> None:
+        """`new` is the model of an execution that was made just now: it is shown from its start."""
+        self._app = app
+        self._store = app.store
+        self._new = new
+        self._shown = 0
+        self.execution_id = execution_id
+        self.output = output
+
+    def begin(self) -> None:
+        """Begins with the start of a new execution, else with how it stands (its wait, its end) and what comes now."""
+        execution = self._store.execution(self.execution_id)
+        if self._new is not None:
+            self._guarded(partial(self.output.begin, execution, self._new))
+            return
+        events = self._store.events(self.execution_id)
+        self._guarded(partial(self.output.go_on, execution, events[0]))
+        while events and events[-1].type in _STANDING:
+            events.pop()
+        self._shown = events[-1].seq if events else 0
+
+    def update(self) -> None:
+        """Shows what is new."""
+        for event in self._store.events(self.execution_id, after=self._shown):
+            self._shown = event.seq
+            self._guarded(partial(self._show, event))
+
+    def _show(self, event: Event) -> None:
+        execution = self._store.execution(self.execution_id)
+        open_requests: list[tuple[Request, bool]] = []
+        if event.type is EventType.WAITING:
+            drifted = self._app.drifted(execution)
+            open_requests = [(request, drifted) for request in self._store.requests(self.execution_id) if request.open]
+        self.output.event(event, execution, open_requests)
+
+    def _guarded(self, show: Callable[[], None]) -> None:
+        try:
+            with suppress(NoReader):
+                show()
+        except OSError as error:
+            give_up(sys.stdout)
+            note(f"standard output cannot be written ({error.strerror}); execution {self.execution_id} goes on")
