@@ -28,7 +28,7 @@ from agent_md.executions.model import (
     WorkerId,
 )
 from agent_md.models.factory import check_model, with_address
-from agent_md.ports import Journal, NewAnswer, ProgressSink, Store
+from agent_md.ports import Idempotency, Journal, NewAnswer, ProgressSink, Store
 from agent_md.runner.responding import choose_request, new_answer
 from agent_md.settings import Settings
 from agent_md.stores.local_disk import require_local_disk
@@ -131,6 +131,7 @@ class App:
         trigger: TriggerKind = TriggerKind.MANUAL,
         session_id: str | None = None,
         claimed: bool = True,
+        idempotency: Idempotency | None = None,
     ) -> Execution:
         """Creates an execution of an agent, claimed by this process or queued, after checking all that can be checked.
 
@@ -152,6 +153,7 @@ class App:
             spec_digest=spec.digest,
             skip_if_waiting=spec.on_pending == "skip",
             worker=self.worker if claimed else None,
+            idempotency=idempotency,
         )
 
     def runnable_spec(self, name: str) -> AgentSpec:

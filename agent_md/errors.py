@@ -18,12 +18,14 @@ __all__ = [
     "ConversationWaiting",
     "DrivenElsewhere",
     "ExecutionEnded",
+    "IdempotencyMismatch",
     "InvalidArguments",
     "LimitReached",
     "MissingKey",
     "ModelFailed",
     "NeverAsked",
     "Poisoned",
+    "ServerRunning",
     "SeveralOpen",
     "StateDirUnusable",
     "StoreError",
@@ -95,6 +97,14 @@ class ConversationWaiting(UsageError):
     def __init__(self, message: str, waiting: tuple[int, ...]) -> None:
         super().__init__(message)
         self.waiting = waiting
+
+
+class IdempotencyMismatch(UsageError):
+    """The idempotency key was used before, for something else; nothing was created."""
+
+
+class ServerRunning(UsageError):
+    """This workspace has a live server; the message says where."""
 
 
 class AnswerRefused(UsageError):
@@ -188,6 +198,7 @@ _CODES: dict[type[AgentmdError], Codes] = {
     NeverAsked: Codes(2, 404),
     SeveralOpen: Codes(2, 409),
     ConversationWaiting: Codes(2, 409),
+    ServerRunning: Codes(2, 409),
     AnswerConflict: Codes(6, 409),
     DrivenElsewhere: Codes(6, 409),
     ExecutionEnded: Codes(6, 409),

@@ -19,6 +19,7 @@ from agent_md.executions.model import (
     CallState,
     Claim,
     Event,
+    EventType,
     Execution,
     ExecutionId,
     NewExecution,
@@ -34,10 +35,28 @@ from agent_md.executions.model import (
     WorkerId,
 )
 
-__all__ = ["AnswerReceipt", "Clock", "Ending", "Journal", "NewAnswer", "ProgressSink", "Store", "Workers"]
+__all__ = [
+    "AnswerReceipt",
+    "Clock",
+    "Ending",
+    "Idempotency",
+    "Journal",
+    "NewAnswer",
+    "ProgressSink",
+    "Store",
+    "Workers",
+]
 
 Clock = Callable[[], float]
 """Seconds since 1970 UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Idempotency:
+    """A client's key for one creation, unique per agent, and a digest of what it asked for."""
+
+    key: str
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +166,22 @@ class Store(Protocol):
     # Executions
 
     def create(
-        self, new: NewExecution, *, spec: str, spec_digest: str, skip_if_waiting: bool, worker: WorkerId | None
+        self,
+        new: NewExecution,
+        *,
+        spec: str,
+        spec_digest: str,
+        skip_if_waiting: bool,
+        worker: WorkerId | None,
+        idempotency: Idempotency | None = None,
     ) -> Execution:
         """Creates an execution with its `system` and `human` events: `running` and claimed by `worker` with epoch 1,
         or `queued` without one. With `skip_if_waiting`, and no parent, raises ConversationWaiting when an execution of
         the same conversation (agent and session id, None included) has an open request; overdue requests are settled
-        in the same transaction first."""
+        in the same transaction first.
+
+        With `idempotency`, before all this: an execution of the agent that was created with this key is given back as
+        it is when the body was the same, else IdempotencyMismatch is raised. A refused creation leaves no trace."""
 
     def execution(self, execution_id: ExecutionId) -> Execution:
         """Raises UnknownExecution."""
@@ -167,6 +196,9 @@ class Store(Protocol):
         offset: int = 0,
     ) -> list[Execution]:
         """Newest first; an empty filter matches all."""
+
+    def count(self, statuses: Collection[Status]) -> int:
+        """How many executions have one of these statuses."""
 
     def seed(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
         """The first messages of the execution in stored form."""
@@ -231,6 +263,15 @@ class Store(Protocol):
         """Records `expired` by `timeout` for every open request whose deadline has passed; wakes their executions."""
 
     # Events
+
+    def all_events(self, types: Collection[EventType], *, after: int = 0, limit: int | None = None) -> list[Event]:
+        """Events of these types of all executions with `seq` above `after`, in order."""
+
+    def has_event(self, seq: int, execution_id: ExecutionId | None = None) -> bool:
+        """Whether there is an event with this number, in this execution if one is given."""
+
+    def last_event(self) -> int:
+        """The number of the newest event of all, 0 if there is none."""
 
     def events(self, execution_id: ExecutionId, *, after: int = 0, limit: int | None = None) -> list[Event]:
         """Events of one execution with `seq` above `after`, in order."""

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from agent_md.api.address import server_alive
 from agent_md.app import App
 from agent_md.cli.attend import attend
 from agent_md.cli.choices import JsonOption, LinesOption, QuietOption, execution_number
@@ -137,18 +138,19 @@ def _record(
     app: App, showing: Showing, answers: list[NewAnswer], prompt: TerminalPrompt | None, *, no_wait: bool
 ) -> int:
     execution_id = showing.execution_id
-    receipt = app.store.record_answers(answers, by=login(), claim_for=None if no_wait else app.worker)
+    drives = not no_wait and not server_alive(app.settings.state_dir)
+    receipt = app.store.record_answers(answers, by=login(), claim_for=app.worker if drives else None)
     claim = receipt.claim
-    if claim is None and not no_wait:
+    if claim is None and drives:
         claim = app.store.claim(execution_id, app.worker)
     current = app.store.execution(execution_id)
     if no_wait:
         showing.begin()
         showing.output.recorded(current, again=not receipt.recorded)
         return 0
-    if claim is None and current.status is Status.RUNNING:
+    if claim is None and (current.status is Status.RUNNING or (not drives and not current.status.final)):
         showing.begin()
-        showing.output.handed_over(current, "a live process")
+        showing.output.handed_over(current, "a live process" if drives else "the server")
         return 0
     if not receipt.recorded:
         note("this answer was recorded before")

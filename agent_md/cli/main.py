@@ -16,7 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from agent_md import __version__
-from agent_md.cli import answers, inspect, runs
+from agent_md.cli import answers, inspect, runs, server
 from agent_md.cli.output import NoReader, give_up, note
 from agent_md.cli.text import one_line, visible
 from agent_md.errors import AgentmdError, codes_of
@@ -41,6 +41,9 @@ app.command("list")(inspect.list_agents)
 app.command()(inspect.logs)
 app.command()(inspect.validate)
 app.command()(inspect.info)
+app.command()(server.start)
+app.command()(server.stop)
+app.command()(server.status)
 
 
 def _version(wanted: bool) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Annotated
 
 import typer
 
+from agent_md.api.address import server_alive
 from agent_md.app import App
 from agent_md.cli.attend import attend
 from agent_md.cli.choices import LinesOption, OnAsk, OnAskOption, QuietOption, execution_number
@@ -35,6 +38,9 @@ def run(
         str | None,
         typer.Option("--message", "-m", metavar="TEXT", help="What to tell the agent.", show_default=False),
     ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Leave it to the server, or to a process in the background.")
+    ] = False,
     quiet: QuietOption = False,
     as_json: LinesOption = False,
     on_ask: OnAskOption = OnAsk.WAIT,
@@ -45,9 +51,12 @@ def run(
     Example: agentmd run cleaner -m "Clean the output folder"
     """
     with open_app(workspace, drives=True) as app:
-        execution = app.start(agent, args=args or [], message=message)
+        execution = app.start(agent, args=args or [], message=message, claimed=not detach)
         output = choose_output(execution, quiet=quiet, as_json=as_json)
         _warn_unavailable(app, agent)
+        if detach:
+            output.handed_over(execution, _hand_over(app, execution))
+            return
         showing = Showing(app, execution.id, output, new=str(app.registry.get(agent).spec.model))
         claim = Claim(execution.id, app.worker, execution.epoch)
         code = attend(app, showing, claim, terminal(asks=not as_json), on_ask)
@@ -85,6 +94,22 @@ def resume(
             showing = Showing(app, item.id, choose_output(item, quiet=quiet, as_json=as_json))
             code = attend(app, showing, claim, terminal(asks=not as_json), on_ask) or code
     raise typer.Exit(code)
+
+
+def _hand_over(app: App, execution: Execution) -> str:
+    """Leaves a queued execution to the server; without one, to a process of its own. Says to whom."""
+    if server_alive(app.settings.state_dir):
+        return "the server"
+    command = [sys.executable, "-m", "agent_md.cli.main", "resume", str(execution.id), "--quiet"]
+    child = subprocess.Popen(
+        [*command, "--workspace", str(app.settings.workspace)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    child.returncode = 0  # nobody waits for it: it goes on when we have ended
+    return f"process {child.pid}"
 
 
 def choose_output(execution: Execution, *, quiet: bool, as_json: bool) -> Output:

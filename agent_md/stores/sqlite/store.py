@@ -12,6 +12,7 @@ from typing import Any
 from agent_md.errors import (
     AnswerConflict,
     ConversationWaiting,
+    IdempotencyMismatch,
     StateDirUnusable,
     StoreFull,
     StoreReadOnly,
@@ -35,7 +36,7 @@ from agent_md.executions.model import (
     StepRecord,
     WorkerId,
 )
-from agent_md.ports import AnswerReceipt, Clock, Journal, NewAnswer, Workers
+from agent_md.ports import AnswerReceipt, Clock, Idempotency, Journal, NewAnswer, Workers
 from agent_md.stores.sqlite import writes
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.journal import SqliteJournal
@@ -85,10 +86,19 @@ class SqliteStore:
     # Executions
 
     def create(
-        self, new: NewExecution, *, spec: str, spec_digest: str, skip_if_waiting: bool, worker: WorkerId | None
+        self,
+        new: NewExecution,
+        *,
+        spec: str,
+        spec_digest: str,
+        skip_if_waiting: bool,
+        worker: WorkerId | None,
+        idempotency: Idempotency | None = None,
     ) -> Execution:
         with self._db.write():
             now = self._clock()
+            if idempotency is not None and (first := self._created_with(new.agent, idempotency)) is not None:
+                return first
             if skip_if_waiting and new.parent_id is None:
                 writes.expire_overdue(self._db, now)
                 self._refuse_if_waiting(new)
@@ -96,10 +106,12 @@ class SqliteStore:
             claimed = worker is not None
             (execution_id,) = self._db.one(
                 "INSERT INTO executions (agent, spec_digest, trigger, session_id, parent_id, seed, status, worker,"
-                " epoch, attempts, created_at, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                " epoch, attempts, created_at, started_at, idempotency_key, idempotency_digest)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
                 *(new.agent, spec_digest, new.trigger, new.session_id, new.parent_id, dump(list(new.seed))),
                 *(Status.RUNNING if claimed else Status.QUEUED, worker, int(claimed), int(claimed)),
                 *(now, now if claimed else None),
+                *(idempotency and idempotency.key, idempotency and idempotency.digest),
             )
             started = {
                 "agent": new.agent,
@@ -114,6 +126,20 @@ class SqliteStore:
                 text = content if isinstance(content, str) else dump(content)
                 writes.add_event(self._db, execution_id, "human", EventType.HUMAN, text, {"message": human}, now)
             return self.execution(execution_id)
+
+    def _created_with(self, agent: str, idempotency: Idempotency) -> Execution | None:
+        row = self._db.one(
+            "SELECT id, idempotency_digest FROM executions WHERE agent = ? AND idempotency_key = ?",
+            *(agent, idempotency.key),
+        )
+        if row is None:
+            return None
+        if row[1] != idempotency.digest:
+            raise IdempotencyMismatch(
+                f"the idempotency key {idempotency.key!r} was used for execution {row[0]} with another body; "
+                "nothing was created"
+            )
+        return self.execution(ExecutionId(row[0]))
 
     def _refuse_if_waiting(self, new: NewExecution) -> None:
         rows = self._db.all(
@@ -154,6 +180,11 @@ class SqliteStore:
             *(-1 if limit is None else limit, offset),
         )
         return [to_execution(row) for row in rows]
+
+    def count(self, statuses: Collection[Status]) -> int:
+        marks = ", ".join("?" * len(statuses))
+        (number,) = self._db.one(f"SELECT count(*) FROM executions WHERE status IN ({marks})", *statuses)
+        return int(number)
 
     def seed(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
         seed: list[dict[str, Any]] = json.loads(self._column("seed", execution_id))
@@ -300,6 +331,22 @@ class SqliteStore:
             return writes.expire_overdue(self._db, now)
 
     # Events
+
+    def all_events(self, types: Collection[EventType], *, after: int = 0, limit: int | None = None) -> list[Event]:
+        marks = ", ".join("?" * len(types))
+        rows = self._db.all(
+            f"{EVENT} WHERE seq > ? AND type IN ({marks}) ORDER BY seq LIMIT ?",
+            *(after, *types, -1 if limit is None else limit),
+        )
+        return [to_event(row) for row in rows]
+
+    def has_event(self, seq: int, execution_id: ExecutionId | None = None) -> bool:
+        row = self._db.one("SELECT execution_id FROM events WHERE seq = ?", seq)
+        return row is not None and execution_id in (None, row[0])
+
+    def last_event(self) -> int:
+        (last,) = self._db.one("SELECT coalesce(max(seq), 0) FROM events")
+        return int(last)
 
     def events(self, execution_id: ExecutionId, *, after: int = 0, limit: int | None = None) -> list[Event]:
         rows = self._db.all(

@@ -1,0 +1,132 @@
+"""Where a workspace's server is: its lock, its addresses file, its socket, its key."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from agent_md.errors import ServerRunning, StateDirUnusable
+
+__all__ = ["Address", "ServerLock", "read_address", "server_alive", "socket_path", "stored_key", "write_address"]
+
+_LONGEST_SOCKET_PATH = 100
+"""Bytes; the kernel takes 107."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What clients need to reach a server. `url` and `key_file` only when it listens on TCP too."""
+
+    pid: int
+    version: str
+    socket: str
+    url: str | None = None
+    key_file: str | None = None
+
+
+class ServerLock:
+    """Held by the one server of a workspace for as long as its process lives."""
+
+    def __init__(self, state_dir: Path) -> None:
+        """Takes the lock. Raises ServerRunning, naming the address, when a live server has it."""
+        path = _lock_path(state_dir)
+        try:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StateDirUnusable(f"{path} cannot be made: {error.strerror}; the server was not started") from error
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._descriptor)
+            found = read_address(state_dir)
+            where = "starting" if found is None else f"at {found.url or found.socket} (process {found.pid})"
+            raise ServerRunning(f"a server of this workspace is running already, {where}") from None
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def server_alive(state_dir: Path) -> bool:
+    """Whether a server of this workspace lives; tells by its lock, never by a process number."""
+    try:
+        descriptor = os.open(_lock_path(state_dir), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _lock_path(state_dir: Path) -> Path:
+    return state_dir / "server.lock"
+
+
+def _address_path(state_dir: Path) -> Path:
+    return state_dir / "server.json"
+
+
+def read_address(state_dir: Path) -> Address | None:
+    """The addresses that a server wrote, None if there are none; only a live server's mean anything."""
+    try:
+        data = json.loads(_address_path(state_dir).read_text(encoding="utf-8"))
+        return Address(**{name: data.get(name) for name in Address.__dataclass_fields__})
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def write_address(state_dir: Path, address: Address | None) -> None:
+    """Makes the addresses known at once and whole, or withdraws them with None."""
+    path = _address_path(state_dir)
+    if address is None:
+        path.unlink(missing_ok=True)
+        return
+    _write_private(path, json.dumps(asdict(address)))
+
+
+def _write_private(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    temporary.replace(path)
+
+
+def stored_key(state_dir: Path) -> tuple[str, Path]:
+    """The key made for this workspace, made now if there is none, and the file that holds it."""
+    path = state_dir / "api_key"
+    try:
+        key = path.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        key = ""
+    if not key:
+        key = secrets.token_urlsafe(32)
+        _write_private(path, key + "\n")
+    return key, path
+
+
+def socket_path(state_dir: Path, environ: Mapping[str, str]) -> Path:
+    """Where the Unix socket goes: into the state folder, or, when that path is too long for one, into a folder that
+    only this user can enter."""
+    path = state_dir / "server.sock"
+    if len(os.fsencode(path)) <= _LONGEST_SOCKET_PATH:
+        return path
+    name = hashlib.sha256(os.fsencode(state_dir)).hexdigest()[:16] + ".sock"
+    runtime = environ.get("XDG_RUNTIME_DIR")
+    folder = Path(runtime) / "agentmd" if runtime else Path(tempfile.gettempdir()) / f"agentmd-{os.geteuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise StateDirUnusable(f"{folder} is not a folder of this user alone; remove it or set XDG_RUNTIME_DIR")
+    return folder / name

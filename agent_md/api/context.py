@@ -1,0 +1,117 @@
+"""What the routes work with: the opened workspace, the hub, and the few counters of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from agent_md.agents.registry import Registry
+from agent_md.app import App
+from agent_md.engines.hub import Hub
+from agent_md.engines.local import LocalEngine
+from agent_md.executions.model import ExecutionId
+from agent_md.ports import Store
+from agent_md.shapes import request_shape
+
+__all__ = ["Announcement", "Context", "ServerContext"]
+
+Announcement = tuple[str, dict[str, Any]]
+"""Name and data of an event that is told and not stored."""
+
+_MOST_ANNOUNCEMENTS = 1000
+_AGENTS_S = 1.0
+
+
+class ServerContext:
+    """Nothing in here matters after a restart."""
+
+    def __init__(self, app: App, hub: Hub, engine: LocalEngine, stop: Callable[[], None]) -> None:
+        self.app = app
+        self.hub = hub
+        self.engine = engine
+        self.stop = stop
+        self.started = time.monotonic()
+        self.stopping = False
+        self.streams = 0
+        self._announced_to: set[asyncio.Queue[Announcement]] = set()
+        self._known_agents = app.registry
+
+    @property
+    def store(self) -> Store:
+        return self.app.store
+
+    @contextlib.contextmanager
+    def counted_stream(self) -> Iterator[None]:
+        self.streams += 1
+        try:
+            yield
+        finally:
+            self.streams -= 1
+
+    def open_request_shapes(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
+        """The open requests of an execution as JSON, oldest first."""
+        requests = [request for request in self.store.requests(execution_id) if request.open]
+        drifted = bool(requests) and self.app.drifted(self.store.execution(execution_id))
+        return [request_shape(request, drifted=drifted) for request in requests]
+
+    def refresh_agents(self) -> None:
+        """Tells what changed in the agent files since the last time."""
+        before, now = self._known_agents, self.app.registry
+        self._known_agents = now
+        for name, event in _changes(before, now):
+            self.announce("agents_changed", {"event": event, "agent_name": name})
+
+    async def watch_agents(self) -> None:
+        """Looks at the agent files once a second, until cancelled."""
+        while True:
+            await asyncio.sleep(_AGENTS_S)
+            self.refresh_agents()
+
+    def announce(self, name: str, data: dict[str, Any]) -> None:
+        """Tells all who follow everything."""
+        for queue in self._announced_to:
+            with contextlib.suppress(asyncio.QueueFull):
+                queue.put_nowait((name, data))
+        self.hub.stored()
+
+    @contextlib.contextmanager
+    def announcements(self) -> Iterator[asyncio.Queue[Announcement]]:
+        queue: asyncio.Queue[Announcement] = asyncio.Queue(_MOST_ANNOUNCEMENTS)
+        self._announced_to.add(queue)
+        try:
+            yield queue
+        finally:
+            self._announced_to.discard(queue)
+
+    def finish(self) -> None:
+        """Ends all streams."""
+        self.stopping = True
+        self.hub.stored()
+
+
+def _changes(before: Registry, now: Registry) -> Iterator[tuple[str, str]]:
+    if before is now:
+        return
+    old = {entry.spec.name: entry.spec.digest for entry in before.agents}
+    new = {entry.spec.name: entry.spec.digest for entry in now.agents}
+    known_invalid = {(item.file, item.error) for item in before.invalid}
+    yield from ((name, "removed") for name in old.keys() - new.keys())
+    yield from ((name, "loaded") for name in new.keys() - old.keys())
+    yield from ((name, "updated") for name in new.keys() & old.keys() if new[name] != old[name])
+    yield from (
+        (item.name or item.file, "invalid") for item in now.invalid if (item.file, item.error) not in known_invalid
+    )
+
+
+def _context(request: Request) -> ServerContext:
+    context: ServerContext = request.app.state.context
+    return context
+
+
+Context = Annotated[ServerContext, Depends(_context)]
+"""What a route asks for to get the server's context."""

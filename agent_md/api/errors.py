@@ -1,0 +1,66 @@
+"""Errors as JSON: `{"detail": …}` with the status of agent_md.errors' table, and beside it what stands in the way."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+
+from agent_md.api.schemas import Conflict, Detail
+from agent_md.errors import AgentmdError, AnswerConflict, ConversationWaiting, SeveralOpen, codes_of
+from agent_md.shapes import iso_time
+
+__all__ = ["add_error_handlers", "documented"]
+
+log = logging.getLogger(__name__)
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Turns every error of ours into its status; anything else into a 500 that tells nothing of the inside."""
+    app.add_exception_handler(AgentmdError, _ours)
+    app.add_exception_handler(Exception, _unforeseen)
+
+
+async def _ours(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, AgentmdError)
+    status = codes_of(error).http
+    if status >= 500:
+        log.error("a request failed", exc_info=error)
+    return JSONResponse({"detail": str(error), **_beside(error)}, status)
+
+
+def _beside(error: AgentmdError) -> dict[str, Any]:
+    if isinstance(error, ConversationWaiting):
+        return {"waiting": list(error.waiting)}
+    if isinstance(error, SeveralOpen):
+        return {"open": list(error.open)}
+    if isinstance(error, AnswerConflict):
+        return {
+            "outcome": error.outcome,
+            "answered_by": error.answered_by,
+            "answered_at": iso_time(error.answered_at),
+        }
+    return {}
+
+
+async def _unforeseen(_request: Request, error: Exception) -> JSONResponse:
+    log.error("a request failed", exc_info=error)
+    return JSONResponse({"detail": f"this should not have happened ({type(error).__name__}); the log has more"}, 500)
+
+
+_MEANINGS = {
+    401: (Detail, "No key, or a wrong one; only on TCP."),
+    404: (Detail, "There is no such thing."),
+    409: (Conflict, "Something stands in the way; it is named."),
+    413: (Detail, "The body is over 1 MB."),
+    422: (Detail, "The request cannot be taken; nothing was changed."),
+    500: (Detail, "The server failed; the log has more."),
+}
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The error answers of a route, for OpenAPI."""
+    every = (*statuses, 401, 500)
+    return {status: {"model": _MEANINGS[status][0], "description": _MEANINGS[status][1]} for status in every}

@@ -1,0 +1,102 @@
+"""Agents: what there is, and starting one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query
+
+from agent_md.api.context import Context, ServerContext
+from agent_md.api.errors import documented
+from agent_md.api.schemas import (
+    AgentDetail,
+    AgentSummary,
+    ExecutionSummary,
+    InvalidFile,
+    Reloaded,
+    RunAnswer,
+    RunBody,
+)
+from agent_md.executions.model import TriggerKind
+from agent_md.ports import Idempotency
+from agent_md.shapes import agent_detail, agent_shape, execution_shape, invalid_shape
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/agents", tags=["agents"])
+
+
+def _last_run(context: ServerContext, name: str) -> float | None:
+    found = context.store.executions(agent=name, limit=1)
+    return found[0].created_at if found else None
+
+
+@router.get("", response_model=list[AgentSummary], responses=documented())
+async def list_agents(context: Context) -> list[dict[str, Any]]:
+    """All agents that can be used, by name."""
+    return [
+        agent_shape(entry.spec, last_run=_last_run(context, entry.spec.name)) for entry in context.app.registry.agents
+    ]
+
+
+@router.get("/invalid", response_model=list[InvalidFile], responses=documented())
+async def invalid_files(context: Context) -> list[dict[str, str]]:
+    """The files that cannot be used, each with its mistakes."""
+    return [invalid_shape(item.file, item.error) for item in context.app.registry.invalid]
+
+
+@router.post("/reload", response_model=Reloaded, responses=documented())
+async def reload(context: Context) -> dict[str, Any]:
+    """Reads the agent files again."""
+    context.refresh_agents()
+    return {"agents_loaded": len(context.app.registry.agents)}
+
+
+@router.get("/{name}", response_model=AgentDetail, responses=documented(404, 422))
+async def one_agent(context: Context, name: str) -> dict[str, Any]:
+    """One agent with all its settings."""
+    spec = context.app.registry.get(name).spec
+    return agent_detail(spec, last_run=_last_run(context, spec.name))
+
+
+@router.post("/{name}/run", response_model=RunAnswer, responses=documented(404, 409, 413, 422))
+async def run(
+    context: Context,
+    name: str,
+    body: RunBody | None = None,
+    idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
+) -> dict[str, Any]:
+    """Starts an execution and answers at once. With the same `Idempotency-Key` and body, the first one again."""
+    given = body or RunBody()
+    execution = context.app.start(
+        name,
+        args=given.args,
+        message=given.message,
+        trigger=TriggerKind.API,
+        session_id=given.session_id,
+        claimed=False,
+        idempotency=None if idempotency_key is None else Idempotency(idempotency_key, _digest(given)),
+    )
+    context.hub.stored()
+    return {"execution_id": execution.id, "model": str(context.app.spec_of(execution).model)}
+
+
+@router.get("/{name}/runs", response_model=list[ExecutionSummary], responses=documented(404, 422))
+async def runs(
+    context: Context,
+    name: str,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+    offset: Annotated[int, Query(ge=0, le=2**62)] = 0,
+) -> list[dict[str, Any]]:
+    """The executions of one agent, newest first; also of one whose file is gone."""
+    found = context.store.executions(agent=name, limit=limit, offset=offset)
+    if not found:
+        name = context.app.registry.get(name).spec.name
+        found = context.store.executions(agent=name, limit=limit, offset=offset)
+    return [execution_shape(execution) for execution in found]
+
+
+def _digest(body: RunBody) -> str:
+    return hashlib.sha256(json.dumps(body.model_dump(), sort_keys=True).encode()).hexdigest()

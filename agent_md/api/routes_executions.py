@@ -1,0 +1,127 @@
+"""Executions: what happens in them, what they ask, how they are answered and ended."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Query
+from fastapi.responses import StreamingResponse
+
+from agent_md.api.context import Context
+from agent_md.api.errors import documented
+from agent_md.api.schemas import (
+    CancelAnswer,
+    EventEntry,
+    ExecutionDetail,
+    ExecutionSummary,
+    PendingRequest,
+    RespondAnswer,
+    RespondBody,
+)
+from agent_md.api.sse import execution_stream, sse_response
+from agent_md.errors import UnknownRequest
+from agent_md.executions.model import ExecutionId, Status
+from agent_md.shapes import event_shape, execution_detail, execution_shape, request_shape
+
+__all__ = ["router"]
+
+_Id = Annotated[int, Path(description="The execution's number.")]
+_Limit = Annotated[int, Query(ge=1, le=1000)]
+_Offset = Annotated[int, Query(ge=0, le=2**62)]
+_LOCAL = "api"
+
+router = APIRouter(tags=["executions"])
+
+
+@router.get("/executions", response_model=list[ExecutionSummary], responses=documented(422))
+async def executions(
+    context: Context,
+    status: Status | None = None,
+    agent: str | None = None,
+    session_id: str | None = None,
+    limit: _Limit = 50,
+    offset: _Offset = 0,
+) -> list[dict[str, Any]]:
+    """Executions, newest first."""
+    found = context.store.executions(
+        statuses=(status,) if status else (), agent=agent, session_id=session_id, limit=limit, offset=offset
+    )
+    return [execution_shape(execution) for execution in found]
+
+
+@router.get("/executions/{execution_id}", response_model=ExecutionDetail, responses=documented(404, 422))
+async def one_execution(context: Context, execution_id: _Id) -> dict[str, Any]:
+    """One execution, with its final text and its open requests."""
+    execution = context.store.execution(ExecutionId(execution_id))
+    return execution_detail(execution, context.open_request_shapes(execution.id))
+
+
+@router.get("/executions/{execution_id}/messages", response_model=list[EventEntry], responses=documented(404, 422))
+async def messages(context: Context, execution_id: _Id) -> list[dict[str, Any]]:
+    """Everything that happened in it, in order."""
+    execution = context.store.execution(ExecutionId(execution_id))
+    return [event_shape(event) for event in context.store.events(execution.id)]
+
+
+@router.get("/executions/{execution_id}/stream", response_class=StreamingResponse, responses=documented(404, 422))
+async def stream(
+    context: Context, execution_id: _Id, last_event_id: Annotated[str | None, Header()] = None
+) -> StreamingResponse:
+    """Server-sent events of it: what was, what comes; `complete` is the last."""
+    execution = context.store.execution(ExecutionId(execution_id))
+    return sse_response(execution_stream(context, execution.id, last_event_id))
+
+
+@router.get("/executions/{execution_id}/pending", response_model=PendingRequest, responses=documented(404, 422))
+async def pending_of(context: Context, execution_id: _Id) -> dict[str, Any]:
+    """Its oldest open request; 404 when there is none."""
+    context.store.settle_overdue()
+    found = context.open_request_shapes(context.store.execution(ExecutionId(execution_id)).id)
+    if not found:
+        raise UnknownRequest(f"execution {execution_id} has no open request")
+    return found[0]
+
+
+@router.get("/executions/{execution_id}/requests", response_model=list[PendingRequest], responses=documented(404, 422))
+async def requests_of(context: Context, execution_id: _Id) -> list[dict[str, Any]]:
+    """All its requests, oldest first, those decided with their outcome."""
+    execution = context.store.execution(ExecutionId(execution_id))
+    drifted = context.app.drifted(execution)
+    return [request_shape(request, drifted=drifted) for request in context.store.requests(execution.id)]
+
+
+@router.get("/pending", response_model=list[PendingRequest], responses=documented(422))
+async def pending(context: Context, limit: _Limit = 100, offset: _Offset = 0) -> list[dict[str, Any]]:
+    """All open requests of all executions, oldest first."""
+    context.store.settle_overdue()
+    found = context.store.open_requests(limit=limit, offset=offset)
+    drifted = {r.execution_id: context.app.drifted(context.store.execution(r.execution_id)) for r in found}
+    return [request_shape(request, drifted=drifted[request.execution_id]) for request in found]
+
+
+@router.post(
+    "/executions/{execution_id}/respond",
+    response_model=RespondAnswer,
+    responses=documented(404, 409, 413, 422),
+)
+async def respond(context: Context, execution_id: _Id, body: RespondBody) -> dict[str, Any]:
+    """Answers a request. The first answer wins; the same answer again is taken again."""
+    execution = context.store.execution(ExecutionId(execution_id))
+    request = context.app.choose_request(execution, body.request_id)
+    answer = context.app.new_answer(execution, request, body.response)
+    context.store.record_answers([answer], by=body.by or _LOCAL)
+    context.hub.stored()
+    return {"status": "resuming", "execution_id": execution.id}
+
+
+@router.delete("/executions/{execution_id}", response_model=CancelAnswer, responses=documented(404, 422))
+async def cancel(context: Context, execution_id: _Id) -> dict[str, Any]:
+    """Aborts it: at once if it waits, as soon as its driver obeys if it runs; an ended one is left as it is."""
+    execution = context.store.request_cancel(ExecutionId(execution_id), _LOCAL)
+    if execution.status.final:
+        return {"status": str(execution.status), "execution_id": execution.id}
+    claim = context.store.claim_to_cancel(execution.id, context.app.worker)
+    if claim is None:
+        return {"status": "cancelling", "execution_id": execution.id}
+    ended = await context.app.runner().advance(claim, context.hub)
+    return {"status": str(ended.status), "execution_id": execution.id}

@@ -1,0 +1,78 @@
+"""`/health`, `/info`, `/shutdown`, the scheduler's routes and the stream of everything."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from agent_md import __version__
+from agent_md.api.context import Context
+from agent_md.api.errors import documented
+from agent_md.api.schemas import Health, Info, Scheduler, Stopping
+from agent_md.api.sse import global_stream, sse_response
+from agent_md.executions.model import Status
+
+__all__ = ["router"]
+
+_NO_SCHEDULER = "this version has no scheduler: agents run when they are started"
+
+router = APIRouter(tags=["system"])
+
+
+@router.get("/health", response_model=Health)
+async def health(context: Context) -> dict[str, Any]:
+    """Whether the server answers. Needs no key."""
+    return {"status": "ok"}
+
+
+@router.get("/info", response_model=Info, responses=documented())
+async def info(context: Context) -> dict[str, Any]:
+    """What this server is and does now."""
+    agents = context.app.registry.agents
+    return {
+        "version": __version__,
+        "pid": os.getpid(),
+        "uptime_seconds": round(time.monotonic() - context.started, 3),
+        "agents_loaded": len(agents),
+        "agents_enabled": sum(entry.spec.enabled for entry in agents),
+        "scheduler_status": "off",
+        "watcher_active": False,
+        "active_streams": context.streams,
+        "active_executions": context.store.count((Status.RUNNING, Status.QUEUED)),
+        "waiting_executions": context.store.count((Status.WAITING,)),
+    }
+
+
+@router.post("/shutdown", response_model=Stopping, responses=documented())
+async def shutdown(context: Context) -> dict[str, Any]:
+    """Stops the server: what runs may end for 3 s, the rest is cut and goes back to `queued`."""
+    context.stop()
+    return {"status": "stopping"}
+
+
+@router.get("/scheduler", response_model=Scheduler, responses=documented())
+async def scheduler(context: Context) -> dict[str, Any]:
+    """The schedules; this version has none."""
+    return {"status": "off", "jobs": []}
+
+
+@router.post("/scheduler/pause", response_model=Scheduler, responses=documented(409))
+async def pause_scheduler(context: Context) -> JSONResponse:
+    """Pauses the scheduler; this version has none to pause."""
+    return JSONResponse({"detail": _NO_SCHEDULER}, 409)
+
+
+@router.post("/scheduler/resume", response_model=Scheduler, responses=documented(409))
+async def resume_scheduler(context: Context) -> JSONResponse:
+    """Lets the scheduler go on; this version has none."""
+    return JSONResponse({"detail": _NO_SCHEDULER}, 409)
+
+
+@router.get("/events/stream", response_class=StreamingResponse, responses=documented())
+async def events(context: Context, last_event_id: Annotated[str | None, Header()] = None) -> StreamingResponse:
+    """Server-sent events of all executions and agents, from now on, or from `Last-Event-ID` on."""
+    return sse_response(global_stream(context, last_event_id))

@@ -1,0 +1,205 @@
+"""Bodies of requests and answers, for checking and for OpenAPI. The shapes themselves come from agent_md.shapes."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = [
+    "AgentDetail",
+    "AgentSummary",
+    "CancelAnswer",
+    "Conflict",
+    "Detail",
+    "EventEntry",
+    "ExecutionDetail",
+    "ExecutionSummary",
+    "Health",
+    "Info",
+    "InvalidFile",
+    "PendingRequest",
+    "Reloaded",
+    "RespondAnswer",
+    "RespondBody",
+    "RunAnswer",
+    "RunBody",
+    "Scheduler",
+    "Stopping",
+]
+
+
+class _Open(BaseModel):
+    """Answers may gain fields."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class Detail(_Open):
+    """What an error says."""
+
+    detail: str = Field(examples=["there is no execution 42; `agentmd logs` lists them"])
+
+
+class Conflict(Detail):
+    """An error with what stands in the way."""
+
+    waiting: list[int] | None = Field(default=None, description="Executions that wait for a human.")
+    open: list[str] | None = Field(default=None, description="Ids of the open requests, oldest first.")
+    outcome: str | None = Field(default=None, description="How the request was decided.")
+    answered_by: str | None = None
+    answered_at: str | None = None
+
+
+class Health(_Open):
+    status: Literal["ok"]
+
+
+class Info(_Open):
+    version: str
+    pid: int
+    uptime_seconds: float
+    agents_loaded: int
+    agents_enabled: int
+    scheduler_status: Literal["off", "running", "paused"]
+    watcher_active: bool
+    active_streams: int
+    active_executions: int
+    waiting_executions: int
+
+
+class Stopping(_Open):
+    status: Literal["stopping"]
+
+
+class AgentSummary(_Open):
+    name: str
+    description: str
+    icon: str
+    enabled: bool
+    trigger_type: str
+    model_provider: str
+    model_name: str
+
+
+class AgentDetail(AgentSummary):
+    last_run: str | None
+    next_run: str | None
+    history: Any
+    settings: dict[str, Any]
+    paths: Any
+    custom_tools: list[str]
+    mcp: list[str]
+    skills: list[str]
+    trigger_every: str | None
+    trigger_cron: str | None
+    trigger_paths: list[str]
+    source_path: str
+    confirm: list[str]
+    auto_approve: list[str]
+    on_pending: str
+    confirm_timeout: str | None
+
+
+class InvalidFile(_Open):
+    file: str
+    error: str
+
+
+class Reloaded(_Open):
+    agents_loaded: int
+
+
+class RunBody(BaseModel):
+    """How to start an agent; everything may be left out."""
+
+    args: list[str] = Field(default_factory=list, description="Fills $1, $2, … and $ARGUMENTS.")
+    message: str | None = Field(default=None, description="What to tell the agent.", examples=["Clean the output"])
+    session_id: str | None = Field(default=None, min_length=1, max_length=200, description="The conversation.")
+
+
+class RunAnswer(_Open):
+    execution_id: int
+    model: str = Field(examples=["google/gemini-2.5-flash"])
+
+
+class ExecutionSummary(_Open):
+    id: int
+    agent_id: str
+    status: str
+    trigger: str
+    session_id: str | None
+    started_at: str | None
+    finished_at: str | None
+    duration_ms: int | None
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    cost_usd: float | None = Field(description="null = unknown")
+    error: str | None
+    parent_execution_id: int | None
+
+
+class PathStep(_Open):
+    execution_id: int
+    agent_id: str
+
+
+class PendingRequest(_Open):
+    execution_id: int
+    agent_id: str
+    request_id: str
+    kind: Literal["confirm", "input", "choice", "questions", "custom"]
+    message: str
+    tool_name: str | None
+    tool_args: dict[str, Any] | None
+    options: list[str] | None
+    multi: bool | None
+    questions: list[dict[str, Any]] | None
+    payload: dict[str, Any] | None
+    preview: dict[str, Any] | None
+    digest: str
+    drifted: bool
+    created_at: str
+    expires_at: str | None
+    path: list[PathStep]
+
+
+class ExecutionDetail(ExecutionSummary):
+    output_data: str | None
+    pending: list[PendingRequest]
+
+
+class EventEntry(_Open):
+    id: int
+    execution_id: int
+    timestamp: str
+    event_type: str
+    message: str
+    metadata: str = Field(description="A JSON object as text.")
+
+
+class RespondBody(BaseModel):
+    """An answer to a request of the execution."""
+
+    request_id: str | None = Field(default=None, description="May be left out while only one request is open.")
+    response: Any = Field(
+        description="By kind: {approved, reason?, args?}, {text}, {selected}, {answers}, or any JSON value.",
+        examples=[{"approved": True}, {"text": "Monthly Summary"}, {"selected": ["staging"]}],
+    )
+    by: str | None = Field(default=None, min_length=1, max_length=200, description="Who answers; default `api`.")
+
+
+class RespondAnswer(_Open):
+    status: Literal["resuming"]
+    execution_id: int
+
+
+class CancelAnswer(_Open):
+    status: str = Field(examples=["aborted", "cancelling", "success"])
+    execution_id: int
+
+
+class Scheduler(_Open):
+    status: Literal["off", "running", "paused"]
+    jobs: list[dict[str, Any]]

@@ -1,0 +1,175 @@
+"""`start`, `stop` and `status`: the server of a workspace."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from typing import Annotated, Any
+
+import typer
+
+from agent_md.api.address import Address, read_address, server_alive
+from agent_md.app import App
+from agent_md.cli.output import say
+from agent_md.cli.text import visible
+from agent_md.cli.workspace import WorkspaceOption, open_app
+from agent_md.errors import AgentmdError, ServerRunning
+
+__all__ = ["start", "status", "stop"]
+
+_READY_S = 30.0
+_STOP_S = 10.0
+_POLL_S = 0.05
+_ANSWER_S = 5.0
+
+
+def start(
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Go on in the background.")] = False,
+    host: Annotated[str | None, typer.Option(help="Listen on TCP too, at this address.", show_default=False)] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(help="Listen on TCP too, at this port of 127.0.0.1.", min=0, max=65535, show_default=False),
+    ] = None,
+    api_key: Annotated[
+        str | None, typer.Option(help="The key for TCP; else one is made and kept.", show_default=False)
+    ] = None,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Start the server of this workspace: it drives executions, and answers on a Unix socket.
+
+    Example: agentmd start -d
+    """
+    with open_app(workspace, drives=True) as app:
+        if server_alive(app.settings.state_dir):
+            raise ServerRunning(f"a server of this workspace is running already, {_where(app)}")
+        if detach:
+            _start_detached(app, host, port, api_key)
+            return
+        from agent_md.api.server import Listen, serve
+
+        settings = app.settings.server
+        listen = Listen(host or settings.host, settings.port if port is None else port, api_key or settings.api_key)
+        serve(app, listen, _announce)
+
+
+def _where(app: App) -> str:
+    found = read_address(app.settings.state_dir)
+    return "starting up" if found is None else f"at {found.url or found.socket} (process {found.pid})"
+
+
+def _announce(address: Address) -> None:
+    say(f"Listening on {visible(address.socket, one_line=True)}")
+    if address.url is not None:
+        say(f"Listening on {address.url}")
+    if address.key_file is not None:
+        say(f"The key for TCP is in {visible(address.key_file, one_line=True)}")
+
+
+def _start_detached(app: App, host: str | None, port: int | None, api_key: str | None) -> None:
+    command = [sys.executable, "-m", "agent_md.cli.main", "start", "--workspace", str(app.settings.workspace)]
+    command += ["--host", host] if host is not None else []
+    command += ["--port", str(port)] if port is not None else []
+    environ = dict(os.environ) if api_key is None else {**os.environ, "AGENTMD_API_KEY": api_key}
+    errors = app.settings.state_dir / "server.err"
+    app.store.version()  # makes the state folder
+    with open(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=out,
+            start_new_session=True,
+            env=environ,
+        )
+    deadline = time.monotonic() + _READY_S
+    while time.monotonic() < deadline:
+        address = read_address(app.settings.state_dir)
+        if address is not None and address.pid == child.pid and _ask(address, "GET", "/health") is not None:
+            _announce(address)
+            return
+        if child.poll() is not None:
+            raise AgentmdError(
+                errors.read_text(errors="replace").strip().removeprefix("agentmd: ") or "it ended at once"
+            )
+        time.sleep(_POLL_S)
+    raise AgentmdError(f"the server did not answer within {_READY_S:g} s; see {app.settings.state_dir}/agentmd.log")
+
+
+def stop(workspace: WorkspaceOption = None) -> None:
+    """Stop the server: what runs may end for 3 s, the rest is cut and goes back to the queue.
+
+    Example: agentmd stop
+    """
+    with open_app(workspace) as app:
+        folder = app.settings.state_dir
+        if not server_alive(folder):
+            say("No server is running.")
+            return
+        address = read_address(folder)
+        if address is None or _ask(address, "POST", "/shutdown") is None:
+            raise AgentmdError(f"the server does not answer; see {folder}/agentmd.log")
+        deadline = time.monotonic() + _STOP_S
+        while server_alive(folder):
+            if time.monotonic() > deadline:
+                raise AgentmdError(f"the server (process {address.pid}) is still stopping")
+            time.sleep(_POLL_S)
+    say("Stopped.")
+
+
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, workspace: WorkspaceOption = None
+) -> None:
+    """Say whether a server answers: exit 0 if one does, 1 if not.
+
+    Example: agentmd status
+    """
+    with open_app(workspace) as app:
+        address = read_address(app.settings.state_dir) if server_alive(app.settings.state_dir) else None
+    info = None if address is None else _ask(address, "GET", "/info")
+    if address is None or info is None:
+        if as_json:
+            say(json.dumps({"running": False}))
+        else:
+            say("No server is running." if address is None else f"Process {address.pid} does not answer.")
+        raise typer.Exit(1)
+    if as_json:
+        say(json.dumps({"running": True, "socket": address.socket, "url": address.url, **info}))
+        return
+    _announce(address)
+    say(
+        f"agentmd {info['version']}, process {info['pid']}, up {info['uptime_seconds']:.0f} s; "
+        f"{info['agents_enabled']} of {info['agents_loaded']} agents enabled"
+    )
+    say(f"{info['active_executions']} executions go on, {info['waiting_executions']} wait for an answer")
+
+
+class _LocalConnection(http.client.HTTPConnection):
+    """HTTP by the Unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=_ANSWER_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def _ask(address: Address, method: str, path: str) -> dict[str, Any] | None:
+    """The server's JSON, None if it does not answer."""
+    connection = _LocalConnection(address.socket)
+    try:
+        connection.request(method, path)
+        answer = connection.getresponse()
+        data: dict[str, Any] = json.loads(answer.read())
+        return data if answer.status == 200 else None
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()

@@ -1,0 +1,1 @@
+"""Engines drive the executions of a store in the background; only ids cross their port."""

@@ -1,0 +1,156 @@
+"""A real server process of a workspace, and a client that speaks to it by its Unix socket."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.waiting import until
+
+__all__ = ["Answer", "Client", "Server", "SseEvent"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    body: Any
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class SseEvent:
+    event: str
+    id: int | None
+    data: Any
+
+
+class _Local(http.client.HTTPConnection):
+    def __init__(self, path: Path, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+class Client:
+    """Requests to one server, each on a connection of its own."""
+
+    def __init__(self, socket_path: Path, timeout: float = 20.0) -> None:
+        self.socket_path = socket_path
+        self._timeout = timeout
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        raw: bytes | None = None,
+    ) -> Answer:
+        connection = _Local(self.socket_path, self._timeout)
+        try:
+            data = raw if raw is not None else None if body is None else json.dumps(body).encode()
+            connection.request(method, path, data, {"Content-Type": "application/json", **(headers or {})})
+            answer = connection.getresponse()
+            text = answer.read()
+            return Answer(answer.status, json.loads(text) if text else None, dict(answer.getheaders()))
+        finally:
+            connection.close()
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.request("GET", path, headers=headers)
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Answer:
+        return self.request("POST", path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+
+    @contextmanager
+    def stream(self, path: str, last_event_id: str | None = None) -> Iterator[Iterator[SseEvent]]:
+        """The events of a stream as they come; the block may leave it at any time."""
+        connection = _Local(self.socket_path, self._timeout)
+        try:
+            headers = {} if last_event_id is None else {"Last-Event-ID": last_event_id}
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            assert answer.status == 200, answer.read()
+            assert answer.getheader("X-Accel-Buffering") == "no"
+            yield _events(answer)
+        finally:
+            connection.close()
+
+
+def _events(answer: http.client.HTTPResponse) -> Iterator[SseEvent]:
+    fields: dict[str, str] = {}
+    while line := answer.readline():
+        text = line.decode().rstrip("\n")
+        if text.startswith(":"):
+            continue
+        if text:
+            name, _, value = text.partition(": ")
+            assert name not in fields, "an event has one line a field"
+            fields[name] = value
+        elif fields:
+            number = fields.get("id")
+            yield SseEvent(fields["event"], None if number is None else int(number), json.loads(fields["data"]))
+            fields = {}
+
+
+class Server:
+    """`agentmd start` on a workspace, in a process of its own."""
+
+    def __init__(self, workspace: Path, *args: str, env: Mapping[str, str] | None = None) -> None:
+        self.workspace = workspace
+        self.state = workspace / ".agentmd"
+        command = [sys.executable, "-m", "agent_md.cli.main", "start", "-w", str(workspace), *args]
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **(env or {})},
+        )
+        until(lambda: self._ready() or self.process.poll() is not None)
+        if self.process.poll() is not None:
+            raise AssertionError(self.process.communicate()[1].decode())
+        self.client = Client(Path(self.address["socket"]))
+
+    def _ready(self) -> bool:
+        path = self.state / "server.json"
+        return path.exists() and self.address["pid"] == self.process.pid
+
+    @property
+    def address(self) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads((self.state / "server.json").read_text())
+        return data
+
+    def kill(self) -> None:
+        """Ends it as a power cut would."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate()
+
+    def stop(self) -> int:
+        """Ends it gracefully; gives its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.communicate(timeout=20)
+        return self.process.returncode
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
