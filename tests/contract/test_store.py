@@ -241,6 +241,15 @@ class TestReading:
         assert found(statuses=[Status.ERROR]) == []
         assert found(agent="writ%") == []
 
+    def test_counts_by_status(self, store: Store) -> None:
+        begin(store, worker=None)
+        begin(store, session_id="b")
+        parked(store, session_id="c")
+        succeed(journal_of(store, begin(store, session_id="d")))
+        assert store.count([Status.WAITING]) == 1
+        assert store.count([Status.QUEUED, Status.RUNNING]) == 2
+        assert store.count([Status.ABORTED]) == store.count([]) == 0
+
     def test_what_is_given_out_is_a_copy(self, store: Store) -> None:
         execution = begin(store, text="Hello")
         store.seed(execution.id)[0]["data"]["content"] = "changed"
@@ -301,6 +310,36 @@ class TestEvents:
         assert len(seqs) == 2 + 1 + 500 + 500
         assert seqs == sorted(set(seqs))
         assert [call.position for call in store.calls(execution.id)] == [call.position for call in calls]
+
+
+class TestEventsOfAll:
+    def test_of_some_types_in_order(self, store: Store) -> None:
+        first, second = begin(store), begin(store)
+        record(journal_of(store, second))
+        record(journal_of(store, first))
+        everything = sorted(
+            (*store.events(first.id), *store.events(second.id)),
+            key=lambda event: event.seq,
+        )
+        assert store.all_events(list(EventType)) == everything
+        assert [event.execution_id for event in store.all_events([EventType.AI])] == [second.id, first.id]
+        assert store.all_events([]) == []
+
+    def test_after_and_limit(self, store: Store) -> None:
+        seqs = [event.seq for _ in range(3) for event in store.events(begin(store).id)]
+        assert [event.seq for event in store.all_events(list(EventType), after=seqs[1], limit=3)] == seqs[2:5]
+        assert store.all_events(list(EventType), after=seqs[-1]) == []
+
+    def test_which_there_are(self, store: Store) -> None:
+        assert store.last_event() == 0
+        assert not store.has_event(1)
+        first, second = begin(store), begin(store)
+        seq = store.events(second.id)[-1].seq
+        assert store.last_event() == seq
+        assert store.has_event(seq)
+        assert store.has_event(seq, second.id)
+        assert not store.has_event(seq, first.id)
+        assert not store.has_event(seq + 1)
 
 
 class TestVersion:

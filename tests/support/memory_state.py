@@ -48,6 +48,7 @@ class MemoryState:
         self.version = 0
         self.executions: dict[ExecutionId, Execution] = {}
         self.specs: dict[ExecutionId, str] = {}
+        self.keys: dict[tuple[str, str], tuple[str, ExecutionId]] = {}
         self.seeds: dict[ExecutionId, list[dict[str, Any]]] = {}
         self.events: dict[ExecutionId, dict[str, Event]] = {}
         self.model_steps: dict[tuple[ExecutionId, int], dict[str, Any]] = {}

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from copy import deepcopy
 from typing import Any
 
-from agent_md.errors import AnswerConflict, ConversationWaiting, UsageError
+from agent_md.errors import AnswerConflict, ConversationWaiting, IdempotencyMismatch, UsageError
 from agent_md.executions.model import (
     Answer,
     Call,
@@ -25,7 +25,7 @@ from agent_md.executions.model import (
     StepRecord,
     WorkerId,
 )
-from agent_md.ports import AnswerReceipt, Clock, NewAnswer, Workers
+from agent_md.ports import AnswerReceipt, Clock, Idempotency, NewAnswer, Workers
 from tests.support.memory_journal import MemoryJournal
 from tests.support.memory_state import MemoryState, as_json
 
@@ -43,10 +43,19 @@ class MemoryStore:
     # Executions
 
     def create(
-        self, new: NewExecution, *, spec: str, spec_digest: str, skip_if_waiting: bool, worker: WorkerId | None
+        self,
+        new: NewExecution,
+        *,
+        spec: str,
+        spec_digest: str,
+        skip_if_waiting: bool,
+        worker: WorkerId | None,
+        idempotency: Idempotency | None = None,
     ) -> Execution:
         state = self._state
         with state.transaction():
+            if idempotency is not None and (first := self._created_with(new.agent, idempotency)) is not None:
+                return deepcopy(first)
             if skip_if_waiting and new.parent_id is None:
                 state.expire(state.open_requests())
                 self._refuse_if_waiting(new)
@@ -62,6 +71,8 @@ class MemoryStore:
                 parent_id=new.parent_id,
             )
             state.specs[execution_id] = spec
+            if idempotency is not None:
+                state.keys[new.agent, idempotency.key] = (idempotency.digest, execution_id)
             state.seeds[execution_id] = as_json(new.seed)
             human = state.seeds[execution_id][-1]
             state.add_event(execution_id, "system", EventType.SYSTEM, "Started", _started(new, spec))
@@ -92,6 +103,10 @@ class MemoryStore:
                 and session_id in (None, execution.session_id)
             ]
             return deepcopy(_page(found, limit, offset))
+
+    def count(self, statuses: Collection[Status]) -> int:
+        with self._state.lock:
+            return sum(execution.status in statuses for execution in self._state.executions.values())
 
     def seed(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
         with self._state.lock:
@@ -199,6 +214,19 @@ class MemoryStore:
 
     # Events
 
+    def all_events(self, types: Collection[EventType], *, after: int = 0, limit: int | None = None) -> list[Event]:
+        with self._state.lock:
+            found = [event for event in self._all_events() if event.type in types and event.seq > after]
+            return deepcopy(_page(sorted(found, key=lambda event: event.seq), limit, 0))
+
+    def has_event(self, seq: int, execution_id: ExecutionId | None = None) -> bool:
+        with self._state.lock:
+            return any(event.seq == seq and execution_id in (None, event.execution_id) for event in self._all_events())
+
+    def last_event(self) -> int:
+        with self._state.lock:
+            return self._state.last_seq
+
     def events(self, execution_id: ExecutionId, *, after: int = 0, limit: int | None = None) -> list[Event]:
         with self._state.lock:
             events = [event for event in self._state.events.get(execution_id, {}).values() if event.seq > after]
@@ -220,6 +248,17 @@ class MemoryStore:
 
     def close(self) -> None:
         pass
+
+    def _all_events(self) -> list[Event]:
+        return [event for events in self._state.events.values() for event in events.values()]
+
+    def _created_with(self, agent: str, idempotency: Idempotency) -> Execution | None:
+        if (agent, idempotency.key) not in self._state.keys:
+            return None
+        digest, execution_id = self._state.keys[agent, idempotency.key]
+        if digest != idempotency.digest:
+            raise IdempotencyMismatch(f"the key {idempotency.key} was used for execution {execution_id} before")
+        return self._state.executions[execution_id]
 
     def _free(self, execution: Execution) -> bool:
         if execution.status is Status.QUEUED:
