@@ -40,7 +40,7 @@ def start(
     ] = None,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Start the server of this workspace: it drives executions, and answers on a Unix socket.
+    """Start the server: it drives executions and answers HTTP.
 
     Example: agentmd start -d
     """
@@ -101,7 +101,7 @@ def _start_detached(app: App, host: str | None, port: int | None, api_key: str |
 
 
 def stop(workspace: WorkspaceOption = None) -> None:
-    """Stop the server: what runs may end for 3 s, the rest is cut and goes back to the queue.
+    """Stop the server; what runs has 3 s to end, the rest is queued.
 
     Example: agentmd stop
     """

@@ -1,0 +1,43 @@
+"""docs/http-api.md has every route of the server with its status codes, and no other."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+from agent_md.api.application import make_application
+from agent_md.api.context import ServerContext
+from tests.support.documents import ROOT
+
+TEXT = (ROOT / "docs/http-api.md").read_text(encoding="utf-8")
+EVERYWHERE = {401, 500}
+
+
+def routes() -> dict[str, set[int]]:
+    """`GET /path/{}` to its status codes, those apart that any route may have."""
+    paths: dict[str, Any] = make_application(cast(ServerContext, None), None).openapi()["paths"]
+    return {
+        f"{method.upper()} {re.sub(r'{.+?}', '{}', path)}": {int(code) for code in route["responses"]} - EVERYWHERE
+        for path, methods in paths.items()
+        for method, route in methods.items()
+    }
+
+
+def test_every_route_is_documented_with_its_status_codes_and_no_other() -> None:
+    rows = re.findall(r"^\| `([A-Z]+ /[^`]*)` \| .* \| ([\d, ]+) \|$", TEXT, re.MULTILINE)
+    documented = {re.sub(r"{.+?}", "{}", route): {int(code) for code in codes.split(",")} for route, codes in rows}
+    assert documented == routes()
+
+
+def test_every_event_of_a_stream_is_documented() -> None:
+    source = "".join((ROOT / f"agent_md/api/{name}.py").read_text(encoding="utf-8") for name in ("sse", "context"))
+    told = set(re.findall(r'(?:_message|announce)\(\s*"(\w+)"', source))
+    assert len(told) >= 8
+    assert {name for name in told if f"`{name}`" not in TEXT} == set()
+
+
+def test_what_is_open_without_a_key_is_documented() -> None:
+    from agent_md.api.guard import OPEN_PATHS
+
+    (sentence,) = re.findall(r"every route but (.*?)\nis 401|every route but (.*?) is 401", TEXT, re.DOTALL)
+    assert set(re.findall(r"`(/[\w./]+)`", "".join(sentence))) == OPEN_PATHS
