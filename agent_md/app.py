@@ -83,6 +83,10 @@ class App:
             self._store.settle_overdue()
         return self._store
 
+    def open(self) -> None:
+        """Makes what is not there: the state folder and the store. Raises as `store` does."""
+        _ = self.store
+
     @property
     def reading_store(self) -> Store:
         """The store for a command that only reads: nothing is made, and overdue requests are settled if it can be."""

@@ -39,6 +39,7 @@ __all__ = [
     "AnswerReceipt",
     "Clock",
     "Ending",
+    "Engine",
     "Idempotency",
     "Journal",
     "NewAnswer",
@@ -273,6 +274,9 @@ class Store(Protocol):
     def last_event(self) -> int:
         """The number of the newest event of all, 0 if there is none."""
 
+    def touched(self, after: int) -> tuple[int, frozenset[ExecutionId]]:
+        """The number of the newest event of all, and the executions that have events above `after`."""
+
     def events(self, execution_id: ExecutionId, *, after: int = 0, limit: int | None = None) -> list[Event]:
         """Events of one execution with `seq` above `after`, in order."""
 
@@ -287,3 +291,20 @@ class Store(Protocol):
     def forget_worker(self, worker: WorkerId) -> None: ...
 
     def close(self) -> None: ...
+
+
+class Engine(Protocol):
+    """Drives the executions of a store in the background. It knows them by the store alone, and only ids cross it."""
+
+    def sweep(self) -> None:
+        """Settles overdue requests, and begins to drive what nobody drives, as far as there is place. Never raises."""
+
+    async def run(self) -> None:
+        """Sweeps at every change of the store, and at the latest within a second, until cancelled."""
+
+    async def close(self, execution_id: ExecutionId) -> Execution:
+        """Ends an execution for which `Store.request_cancel` was called, unless a live worker drives it: that one
+        obeys by itself. Gives it as it is then."""
+
+    async def stop(self, grace: float) -> None:
+        """Lets what is under way end for `grace` seconds; the rest is cut and queued again."""

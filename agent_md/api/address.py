@@ -15,7 +15,16 @@ from pathlib import Path
 
 from agent_md.errors import ServerRunning, StateDirUnusable
 
-__all__ = ["Address", "ServerLock", "read_address", "server_alive", "socket_path", "stored_key", "write_address"]
+__all__ = [
+    "Address",
+    "ServerLock",
+    "read_address",
+    "server_alive",
+    "server_takes_over",
+    "socket_path",
+    "stored_key",
+    "write_address",
+]
 
 _LONGEST_SOCKET_PATH = 100
 """Bytes; the kernel takes 107."""
@@ -30,6 +39,7 @@ class Address:
     socket: str
     url: str | None = None
     key_file: str | None = None
+    stopping: bool = False
 
 
 class ServerLock:
@@ -69,6 +79,14 @@ def server_alive(state_dir: Path) -> bool:
     return False
 
 
+def server_takes_over(state_dir: Path) -> bool:
+    """Whether a server of this workspace drives what is queued: one that starts will, one that stops will not."""
+    if not server_alive(state_dir):
+        return False
+    address = read_address(state_dir)
+    return address is None or not address.stopping
+
+
 def _lock_path(state_dir: Path) -> Path:
     return state_dir / "server.lock"
 
@@ -81,7 +99,7 @@ def read_address(state_dir: Path) -> Address | None:
     """The addresses that a server wrote, None if there are none; only a live server's mean anything."""
     try:
         data = json.loads(_address_path(state_dir).read_text(encoding="utf-8"))
-        return Address(**{name: data.get(name) for name in Address.__dataclass_fields__})
+        return Address(**data)
     except (OSError, ValueError, TypeError):
         return None
 
@@ -97,10 +115,13 @@ def write_address(state_dir: Path, address: Address | None) -> None:
 
 def _write_private(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    temporary.replace(path)
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        temporary.replace(path)
+    except OSError as error:
+        raise StateDirUnusable(f"{path} cannot be written: {error.strerror}; the server does not serve") from error
 
 
 def stored_key(state_dir: Path) -> tuple[str, Path]:

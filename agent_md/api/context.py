@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -13,9 +13,9 @@ from fastapi import Depends, Request
 from agent_md.agents.registry import Registry
 from agent_md.app import App
 from agent_md.engines.hub import Hub
-from agent_md.engines.local import LocalEngine
-from agent_md.executions.model import ExecutionId
-from agent_md.ports import Store
+from agent_md.executions.model import Execution
+from agent_md.executions.model import Request as HumanRequest
+from agent_md.ports import Engine, Store
 from agent_md.shapes import request_shape
 
 __all__ = ["Announcement", "Context", "ServerContext"]
@@ -30,7 +30,7 @@ _AGENTS_S = 1.0
 class ServerContext:
     """Nothing in here matters after a restart."""
 
-    def __init__(self, app: App, hub: Hub, engine: LocalEngine, stop: Callable[[], None]) -> None:
+    def __init__(self, app: App, hub: Hub, engine: Engine, stop: Callable[[], None]) -> None:
         self.app = app
         self.hub = hub
         self.engine = engine
@@ -53,11 +53,20 @@ class ServerContext:
         finally:
             self.streams -= 1
 
-    def open_request_shapes(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
+    def settle(self) -> None:
+        """Requests that are overdue now are not open any more."""
+        if self.store.settle_overdue():
+            self.hub.stored()
+
+    def open_request_shapes(self, execution: Execution) -> list[dict[str, Any]]:
         """The open requests of an execution as JSON, oldest first."""
-        requests = [request for request in self.store.requests(execution_id) if request.open]
-        drifted = bool(requests) and self.app.drifted(self.store.execution(execution_id))
-        return [request_shape(request, drifted=drifted) for request in requests]
+        return self.request_shapes([request for request in self.store.requests(execution.id) if request.open])
+
+    def request_shapes(self, requests: Sequence[HumanRequest]) -> list[dict[str, Any]]:
+        """The requests as JSON."""
+        owners = {request.execution_id for request in requests}
+        drifted = {owner: self.app.drifted(self.store.execution(owner)) for owner in owners}
+        return [request_shape(request, drifted=drifted[request.execution_id]) for request in requests]
 
     def refresh_agents(self) -> None:
         """Tells what changed in the agent files since the last time."""
@@ -77,7 +86,7 @@ class ServerContext:
         for queue in self._announced_to:
             with contextlib.suppress(asyncio.QueueFull):
                 queue.put_nowait((name, data))
-        self.hub.stored()
+        self.hub.wake_all()
 
     @contextlib.contextmanager
     def announcements(self) -> Iterator[asyncio.Queue[Announcement]]:
@@ -91,7 +100,7 @@ class ServerContext:
     def finish(self) -> None:
         """Ends all streams."""
         self.stopping = True
-        self.hub.stored()
+        self.hub.wake_all()
 
 
 def _changes(before: Registry, now: Registry) -> Iterator[tuple[str, str]]:

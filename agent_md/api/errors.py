@@ -6,9 +6,10 @@ import logging
 from typing import Any
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
-from agent_md.api.schemas import Conflict, Detail
+from agent_md.api.schemas import Conflict, Detail, Invalid
 from agent_md.errors import AgentmdError, AnswerConflict, ConversationWaiting, SeveralOpen, codes_of
 from agent_md.shapes import iso_time
 
@@ -20,6 +21,7 @@ log = logging.getLogger(__name__)
 def add_error_handlers(app: FastAPI) -> None:
     """Turns every error of ours into its status; anything else into a 500 that tells nothing of the inside."""
     app.add_exception_handler(AgentmdError, _ours)
+    app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(Exception, _unforeseen)
 
 
@@ -45,17 +47,26 @@ def _beside(error: AgentmdError) -> dict[str, Any]:
     return {}
 
 
+async def _invalid(_request: Request, error: Exception) -> JSONResponse:
+    """FastAPI's list, without what was sent: that may be long, or nothing that JSON can say."""
+    assert isinstance(error, RequestValidationError)
+    return JSONResponse(
+        {"detail": [{name: item[name] for name in ("loc", "msg", "type")} for item in error.errors()]}, 422
+    )
+
+
 async def _unforeseen(_request: Request, error: Exception) -> JSONResponse:
     log.error("a request failed", exc_info=error)
     return JSONResponse({"detail": f"this should not have happened ({type(error).__name__}); the log has more"}, 500)
 
 
-_MEANINGS = {
+_MEANINGS: dict[int, tuple[type[Detail | Invalid], str]] = {
     401: (Detail, "No key, or a wrong one; only on TCP."),
     404: (Detail, "There is no such thing."),
     409: (Conflict, "Something stands in the way; it is named."),
     413: (Detail, "The body is over 1 MB."),
-    422: (Detail, "The request cannot be taken; nothing was changed."),
+    400: (Detail, "The body is no JSON in UTF-8."),
+    422: (Invalid, "The request cannot be taken; nothing was changed."),
     500: (Detail, "The server failed; the log has more."),
 }
 

@@ -40,7 +40,7 @@ class KeyGuard:
         headers = Headers(scope=scope)
         scheme, _, token = headers.get("authorization", "").partition(" ")
         given = headers.get("x-api-key") or (token.strip() if scheme.lower() == "bearer" else "")
-        return bool(self._key) and hmac.compare_digest(given.encode(), (self._key or "").encode())
+        return bool(self._key) and hmac.compare_digest(given.encode("latin-1"), (self._key or "").encode())
 
 
 def _is_local(scope: Scope) -> bool:

@@ -21,7 +21,7 @@ from agent_md.api.schemas import (
 from agent_md.api.sse import execution_stream, sse_response
 from agent_md.errors import UnknownRequest
 from agent_md.executions.model import ExecutionId, Status
-from agent_md.shapes import event_shape, execution_detail, execution_shape, request_shape
+from agent_md.shapes import event_shape, execution_detail, execution_shape
 
 __all__ = ["router"]
 
@@ -52,8 +52,9 @@ async def executions(
 @router.get("/executions/{execution_id}", response_model=ExecutionDetail, responses=documented(404, 422))
 async def one_execution(context: Context, execution_id: _Id) -> dict[str, Any]:
     """One execution, with its final text and its open requests."""
+    context.settle()
     execution = context.store.execution(ExecutionId(execution_id))
-    return execution_detail(execution, context.open_request_shapes(execution.id))
+    return execution_detail(execution, context.open_request_shapes(execution))
 
 
 @router.get("/executions/{execution_id}/messages", response_model=list[EventEntry], responses=documented(404, 422))
@@ -69,14 +70,14 @@ async def stream(
 ) -> StreamingResponse:
     """Server-sent events of it: what was, what comes; `complete` is the last."""
     execution = context.store.execution(ExecutionId(execution_id))
-    return sse_response(execution_stream(context, execution.id, last_event_id))
+    return sse_response(execution_stream(context, execution, last_event_id))
 
 
 @router.get("/executions/{execution_id}/pending", response_model=PendingRequest, responses=documented(404, 422))
 async def pending_of(context: Context, execution_id: _Id) -> dict[str, Any]:
     """Its oldest open request; 404 when there is none."""
-    context.store.settle_overdue()
-    found = context.open_request_shapes(context.store.execution(ExecutionId(execution_id)).id)
+    context.settle()
+    found = context.open_request_shapes(context.store.execution(ExecutionId(execution_id)))
     if not found:
         raise UnknownRequest(f"execution {execution_id} has no open request")
     return found[0]
@@ -85,18 +86,15 @@ async def pending_of(context: Context, execution_id: _Id) -> dict[str, Any]:
 @router.get("/executions/{execution_id}/requests", response_model=list[PendingRequest], responses=documented(404, 422))
 async def requests_of(context: Context, execution_id: _Id) -> list[dict[str, Any]]:
     """All its requests, oldest first, those decided with their outcome."""
-    execution = context.store.execution(ExecutionId(execution_id))
-    drifted = context.app.drifted(execution)
-    return [request_shape(request, drifted=drifted) for request in context.store.requests(execution.id)]
+    context.settle()
+    return context.request_shapes(context.store.requests(context.store.execution(ExecutionId(execution_id)).id))
 
 
 @router.get("/pending", response_model=list[PendingRequest], responses=documented(422))
 async def pending(context: Context, limit: _Limit = 100, offset: _Offset = 0) -> list[dict[str, Any]]:
     """All open requests of all executions, oldest first."""
-    context.store.settle_overdue()
-    found = context.store.open_requests(limit=limit, offset=offset)
-    drifted = {r.execution_id: context.app.drifted(context.store.execution(r.execution_id)) for r in found}
-    return [request_shape(request, drifted=drifted[request.execution_id]) for request in found]
+    context.settle()
+    return context.request_shapes(context.store.open_requests(limit=limit, offset=offset))
 
 
 @router.post(
@@ -118,10 +116,7 @@ async def respond(context: Context, execution_id: _Id, body: RespondBody) -> dic
 async def cancel(context: Context, execution_id: _Id) -> dict[str, Any]:
     """Aborts it: at once if it waits, as soon as its driver obeys if it runs; an ended one is left as it is."""
     execution = context.store.request_cancel(ExecutionId(execution_id), _LOCAL)
-    if execution.status.final:
-        return {"status": str(execution.status), "execution_id": execution.id}
-    claim = context.store.claim_to_cancel(execution.id, context.app.worker)
-    if claim is None:
-        return {"status": "cancelling", "execution_id": execution.id}
-    ended = await context.app.runner().advance(claim, context.hub)
-    return {"status": str(ended.status), "execution_id": execution.id}
+    if not execution.status.final:
+        execution = await context.engine.close(execution.id)
+    status = str(execution.status) if execution.status.final else "cancelling"
+    return {"status": status, "execution_id": execution.id}

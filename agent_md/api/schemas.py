@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 __all__ = [
     "AgentDetail",
@@ -17,7 +18,9 @@ __all__ = [
     "ExecutionSummary",
     "Health",
     "Info",
+    "Invalid",
     "InvalidFile",
+    "Mistake",
     "PendingRequest",
     "Reloaded",
     "RespondAnswer",
@@ -49,6 +52,20 @@ class Conflict(Detail):
     outcome: str | None = Field(default=None, description="How the request was decided.")
     answered_by: str | None = None
     answered_at: str | None = None
+
+
+class Mistake(_Open):
+    """One thing that is wrong with a request, and where."""
+
+    loc: list[str | int]
+    msg: str
+    type: str
+
+
+class Invalid(_Open):
+    """What cannot be taken: in words, or as a list when the request does not have the right form."""
+
+    detail: str | list[Mistake]
 
 
 class Health(_Open):
@@ -110,12 +127,27 @@ class Reloaded(_Open):
     agents_loaded: int
 
 
+def _storable(value: Any) -> Any:
+    """The JSON value, if it can be stored and given out again: JSON of others may say more than ours can."""
+    try:
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("a text has a lone surrogate") from None
+    except ValueError:
+        raise ValueError("a number is not finite") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return value
+
+
 class RunBody(BaseModel):
     """How to start an agent; everything may be left out."""
 
     args: list[str] = Field(default_factory=list, description="Fills $1, $2, … and $ARGUMENTS.")
     message: str | None = Field(default=None, description="What to tell the agent.", examples=["Clean the output"])
     session_id: str | None = Field(default=None, min_length=1, max_length=200, description="The conversation.")
+
+    _checked = model_validator(mode="before")(_storable)
 
 
 class RunAnswer(_Open):
@@ -188,6 +220,8 @@ class RespondBody(BaseModel):
         examples=[{"approved": True}, {"text": "Monthly Summary"}, {"selected": ["staging"]}],
     )
     by: str | None = Field(default=None, min_length=1, max_length=200, description="Who answers; default `api`.")
+
+    _checked = model_validator(mode="before")(_storable)
 
 
 class RespondAnswer(_Open):

@@ -9,10 +9,11 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import uvicorn
+from fastapi import FastAPI
 
 from agent_md import __version__
 from agent_md.api.address import Address, ServerLock, socket_path, stored_key, write_address
@@ -52,22 +53,24 @@ def serve(app: App, listen: Listen, on_ready: Callable[[Address], None]) -> None
     `on_ready` is called once recovery has begun and connections are taken. Raises ServerRunning when this workspace
     has a live server, UsageError when the TCP address cannot be had, StateDirUnusable.
     """
-    store = app.store  # makes the state folder
-    lock = ServerLock(app.settings.state_dir)
+    app.open()
+    folder = app.settings.state_dir
+    lock = ServerLock(folder)
     try:
+        write_address(folder, None)  # a dead server's
         with _sockets(app, listen) as (sockets, address, key):
+
+            def told(now: Address) -> None:
+                write_address(folder, now)
+                if not now.stopping:
+                    on_ready(now)
+
             try:
-                asyncio.run(_serve(app, sockets, key, lambda: _ready(app, address, on_ready)))
+                asyncio.run(_serve(app, sockets, key, address, told))
             finally:
-                write_address(app.settings.state_dir, None)
+                write_address(folder, None)
     finally:
         lock.close()
-    del store
-
-
-def _ready(app: App, address: Address, on_ready: Callable[[Address], None]) -> None:
-    write_address(app.settings.state_dir, address)
-    on_ready(address)
 
 
 class _Server(uvicorn.Server):
@@ -86,42 +89,50 @@ class _Server(uvicorn.Server):
         self.listening.set()
 
 
-async def _serve(app: App, sockets: list[socket.socket], key: str | None, ready: Callable[[], None]) -> None:
+async def _serve(
+    app: App, sockets: list[socket.socket], key: str | None, address: Address, tell: Callable[[Address], None]
+) -> None:
+    """`tell` is called when the server is ready, and when it begins to stop. Raises what ended it unasked."""
     stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     hub = Hub(app.store)
     engine = LocalEngine(app.store, app.runner(), hub, app.worker, max_concurrent=app.settings.server.max_concurrent)
     context = ServerContext(app, hub, engine, stop.set)
-    server = _Server(
-        uvicorn.Config(
-            make_application(context, key),
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            backlog=_BACKLOG,
-            timeout_graceful_shutdown=_CONNECTIONS_S,
-        )
-    )
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, stop.set)
+    server = _Server(_uvicorn_config(make_application(context, key)))
     engine.sweep()
-    background = [asyncio.create_task(part()) for part in (hub.run, engine.run, context.watch_agents)]
+    driving = asyncio.create_task(engine.run())
     serving = asyncio.create_task(server.serve(sockets))
-    listening, stopped = asyncio.create_task(server.listening.wait()), asyncio.create_task(stop.wait())
-    await asyncio.wait({serving, listening}, return_when=asyncio.FIRST_COMPLETED)
+    watching = [asyncio.create_task(part()) for part in (hub.run, context.watch_agents)]
+    listening, stopped = (asyncio.create_task(event.wait()) for event in (server.listening, stop))
+    parts = {driving, serving, *watching}
+    await asyncio.wait({listening, *parts}, return_when=asyncio.FIRST_COMPLETED)
     if listening.done():
-        ready()
-    await asyncio.wait({serving, stopped, *background}, return_when=asyncio.FIRST_COMPLETED)
+        tell(address)
+    ended, _ = await asyncio.wait({stopped, *parts}, return_when=asyncio.FIRST_COMPLETED)
     log.info("stopping")
+    with contextlib.suppress(StateDirUnusable):  # whoever reads the old address waits a little longer
+        tell(replace(address, stopping=True))
+    driving.cancel()  # nothing new is begun
     context.finish()
     server.should_exit = True
-    background[1].cancel()
     await asyncio.gather(engine.stop(_GRACE_S), serving, return_exceptions=True)
-    for task in (*background, listening, stopped):
+    for task in (*watching, listening, stopped):
         task.cancel()
-    for result in await asyncio.gather(*background, listening, stopped, serving, return_exceptions=True):
-        if isinstance(result, Exception):
-            log.error("a part of the server failed", exc_info=result)
+    await asyncio.gather(driving, *watching, listening, stopped, return_exceptions=True)
+    for task in ended - {stopped}:
+        task.result()
+
+
+def _uvicorn_config(application: FastAPI) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=_CONNECTIONS_S,
+    )
 
 
 @contextlib.contextmanager

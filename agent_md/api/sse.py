@@ -15,7 +15,7 @@ from fastapi.responses import StreamingResponse
 
 from agent_md.api.context import ServerContext
 from agent_md.engines.hub import Delta
-from agent_md.executions.model import Event, EventType, ExecutionId
+from agent_md.executions.model import Event, EventType, Execution, ExecutionId
 from agent_md.shapes import iso_time, run_event_line
 
 __all__ = ["execution_stream", "global_stream", "sse_response"]
@@ -47,46 +47,50 @@ def _position(last_event_id: str | None, known: Any) -> tuple[int, bool]:
 
 
 async def execution_stream(
-    context: ServerContext, execution_id: ExecutionId, last_event_id: str | None
+    context: ServerContext, execution: Execution, last_event_id: str | None
 ) -> AsyncIterator[str]:
     """Everything of one execution from the position on; `complete` ends it, nothing else of the execution does."""
-    store, hub = context.store, context.hub
-    after, anew = _position(last_event_id, lambda seq: store.has_event(seq, execution_id))
+    store = context.store
+    after, anew = _position(last_event_id, lambda seq: store.has_event(seq, execution.id))
     if anew:
-        yield _message("resync", {"execution_id": execution_id})
-    with context.counted_stream(), hub.deltas(execution_id) as deltas:
-        said = time.monotonic()
+        yield _message("resync", {"execution_id": execution.id})
+    with context.counted_stream(), context.hub.watch(execution.id) as watch:
+        said, whole = time.monotonic(), -1
         while not context.stopping:
-            seen = hub.generation
-            ended = store.execution(execution_id).status.final
-            events = store.events(execution_id, after=after, limit=_BATCH)
-            for event in events:
-                after = event.seq
-                yield _of_execution(context, event)
-            if ended and len(events) < _BATCH:  # `complete` was the last, now or before
-                return
-            for piece in _pieces(execution_id, deltas):
+            watch.clear()
+            for piece in _pieces(execution.id, watch.deltas, whole):
                 yield piece
+            events = store.events(execution.id, after=after, limit=_BATCH)
+            for event in events:
+                yield _of_execution(context, execution, event)
+                after = event.seq
+                if event.type is EventType.AI:
+                    whole = int(event.key.partition(":")[2])
+                if event.type is EventType.COMPLETE:
+                    return
             if events:
                 said = time.monotonic()
                 continue
-            await hub.wait(seen, _HEARTBEAT_S)
+            if execution.status.final:  # `complete` is behind the position
+                return
+            await watch.wait(_HEARTBEAT_S)
             if time.monotonic() - said >= _HEARTBEAT_S:
                 said = time.monotonic()
                 yield _COMMENT
 
 
-def _of_execution(context: ServerContext, event: Event) -> str:
-    execution = context.store.execution(event.execution_id)
-    open_requests = context.open_request_shapes(event.execution_id) if event.type is EventType.WAITING else []
+def _of_execution(context: ServerContext, execution: Execution, event: Event) -> str:
+    open_requests = context.open_request_shapes(execution) if event.type is EventType.WAITING else []
     return _message(str(event.type), run_event_line(event, execution, open_requests), event.seq)
 
 
-def _pieces(execution_id: ExecutionId, deltas: asyncio.Queue[Delta]) -> Iterator[str]:
+def _pieces(execution_id: ExecutionId, deltas: asyncio.Queue[Delta], whole: int) -> Iterator[str]:
+    """Those that are not of a message that was told whole."""
     while not deltas.empty():
         turn, text = deltas.get_nowait()
-        data = {"execution_id": execution_id, "turn": turn}
-        yield _message("delta", {**data, "text": text} if text is not None else {**data, "restart": True})
+        if turn > whole:
+            data = {"execution_id": execution_id, "turn": turn}
+            yield _message("delta", {**data, "text": text} if text is not None else {**data, "restart": True})
 
 
 async def global_stream(context: ServerContext, last_event_id: str | None) -> AsyncIterator[str]:
@@ -100,7 +104,7 @@ async def global_stream(context: ServerContext, last_event_id: str | None) -> As
     with context.counted_stream(), context.announcements() as announcements:
         said = 0.0
         while not context.stopping:
-            seen = hub.generation
+            seen, newest = hub.generation, store.last_event()
             if time.monotonic() - said >= _HEARTBEAT_S:
                 said = time.monotonic()
                 yield _message("heartbeat", {"timestamp": iso_time(time.time())})
@@ -112,6 +116,7 @@ async def global_stream(context: ServerContext, last_event_id: str | None) -> As
                 name, data = announcements.get_nowait()
                 yield _message(name, data)
             if not events:
+                after = max(after, newest)
                 await hub.wait(seen, _HEARTBEAT_S)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from agent_md.api.address import server_alive
+from agent_md.api.address import server_takes_over
 from agent_md.app import App
 from agent_md.cli.attend import attend
 from agent_md.cli.choices import JsonOption, LinesOption, QuietOption, execution_number
@@ -116,7 +116,7 @@ def respond(
             note(_DRIFT.format(id=asked.id))
         showing = Showing(app, asked.id, choose_output(asked, quiet=quiet, as_json=as_json))
         if given is None:
-            code = attend(app, showing, None, prompt)
+            code = attend(app, showing, None, prompt, may_drive=lambda: not _server_goes_on(app))
         else:
             chosen = _chosen(app, asked, request, everything=everything)
             new = [app.new_answer(asked, item, given.response_to(item)) for item in chosen]
@@ -138,11 +138,13 @@ def _record(
     app: App, showing: Showing, answers: list[NewAnswer], prompt: TerminalPrompt | None, *, no_wait: bool
 ) -> int:
     execution_id = showing.execution_id
-    drives = not no_wait and not server_alive(app.settings.state_dir)
+    drives = not no_wait and not _server_goes_on(app)
     receipt = app.store.record_answers(answers, by=login(), claim_for=app.worker if drives else None)
     claim = receipt.claim
     if claim is None and drives:
         claim = app.store.claim(execution_id, app.worker)
+    if claim is None and not no_wait and not drives and not _server_goes_on(app):  # it stopped meanwhile
+        drives, claim = True, app.store.claim(execution_id, app.worker)
     current = app.store.execution(execution_id)
     if no_wait:
         showing.begin()
@@ -155,6 +157,10 @@ def _record(
     if not receipt.recorded:
         note("this answer was recorded before")
     return attend(app, showing, claim, prompt)
+
+
+def _server_goes_on(app: App) -> bool:
+    return server_takes_over(app.settings.state_dir)
 
 
 def cancel(

@@ -36,13 +36,19 @@ _POLICY = "policy"
 
 
 def attend(
-    app: App, showing: Showing, claim: Claim | None, prompt: TerminalPrompt | None, on_ask: OnAsk = OnAsk.WAIT
+    app: App,
+    showing: Showing,
+    claim: Claim | None,
+    prompt: TerminalPrompt | None,
+    on_ask: OnAsk = OnAsk.WAIT,
+    *,
+    may_drive: Callable[[], bool] = lambda: True,
 ) -> int:
     """Attends the shown execution until it ends or is left waiting, driving it with `claim`; gives the exit code.
 
-    `prompt` None = nobody is there to ask. As `asyncio.run`, but what refuses to be cancelled does not hold up the end.
+    `prompt` None = nobody is there to ask. `may_drive`: whether to take it when it is free; else it is followed. As `asyncio.run`, but what refuses to be cancelled does not hold up the end.
     """
-    attendant = _Attendant(app, showing, prompt, on_ask)
+    attendant = _Attendant(app, showing, prompt, on_ask, may_drive)
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(attendant.run(claim))
@@ -72,13 +78,21 @@ class _Left(Exception):
 
 
 class _Attendant:
-    def __init__(self, app: App, showing: Showing, prompt: TerminalPrompt | None, on_ask: OnAsk) -> None:
+    def __init__(
+        self,
+        app: App,
+        showing: Showing,
+        prompt: TerminalPrompt | None,
+        on_ask: OnAsk,
+        may_drive: Callable[[], bool],
+    ) -> None:
         self._app = app
         self._store = app.store
         self._id = showing.execution_id
         self._showing = showing
         self._prompt = prompt
         self._on_ask = on_ask
+        self._may_drive = may_drive
         self._doing = _Doing.FOLLOWING
         self._pressed = False
         self._interrupted = False
@@ -114,7 +128,7 @@ class _Attendant:
     def _claim(self, execution: Execution) -> Claim | None:
         if self._interrupted:  # it began to wait before its driver could obey
             return self._store.claim_to_cancel(self._id, self._app.worker)
-        if execution.status is Status.QUEUED:
+        if execution.status is Status.QUEUED and self._may_drive():
             return self._store.claim(self._id, self._app.worker)
         return None
 
@@ -194,7 +208,8 @@ class _Attendant:
 
     def _record(self, answers: list[NewAnswer], by: str) -> Claim | None:
         try:
-            return self._store.record_answers(answers, by=by, claim_for=self._app.worker).claim
+            worker = self._app.worker if self._may_drive() else None
+            return self._store.record_answers(answers, by=by, claim_for=worker).claim
         except AnswerConflict as conflict:
             note(str(conflict))
             return None
@@ -234,7 +249,7 @@ class _Attendant:
             if self._leave.done():
                 note(f"execution {self._id} goes on without this terminal: agentmd logs -e {self._id}")
                 raise _Left(self._leave.result())
-            if any(abandoned.id == self._id for abandoned in self._store.abandoned()):
+            if self._may_drive() and any(abandoned.id == self._id for abandoned in self._store.abandoned()):
                 return self._store.claim(self._id, self._app.worker)
         return None
 

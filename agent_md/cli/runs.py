@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from agent_md.api.address import server_alive
+from agent_md.api.address import server_takes_over
 from agent_md.app import App
 from agent_md.cli.attend import attend
 from agent_md.cli.choices import LinesOption, OnAsk, OnAskOption, QuietOption, execution_number
@@ -98,7 +98,7 @@ def resume(
 
 def _hand_over(app: App, execution: Execution) -> str:
     """Leaves a queued execution to the server; without one, to a process of its own. Says to whom."""
-    if server_alive(app.settings.state_dir):
+    if server_takes_over(app.settings.state_dir):
         return "the server"
     command = [sys.executable, "-m", "agent_md.cli.main", "resume", str(execution.id), "--quiet"]
     child = subprocess.Popen(

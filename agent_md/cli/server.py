@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +19,7 @@ from agent_md.app import App
 from agent_md.cli.output import say
 from agent_md.cli.text import visible
 from agent_md.cli.workspace import WorkspaceOption, open_app
-from agent_md.errors import AgentmdError, ServerRunning
+from agent_md.errors import AgentmdError, ServerRunning, UsageError, codes_of
 
 __all__ = ["start", "status", "stop"]
 
@@ -76,7 +77,7 @@ def _start_detached(app: App, host: str | None, port: int | None, api_key: str |
     command += ["--port", str(port)] if port is not None else []
     environ = dict(os.environ) if api_key is None else {**os.environ, "AGENTMD_API_KEY": api_key}
     errors = app.settings.state_dir / "server.err"
-    app.store.version()  # makes the state folder
+    app.open()
     with open(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
         child = subprocess.Popen(
             command,
@@ -90,14 +91,24 @@ def _start_detached(app: App, host: str | None, port: int | None, api_key: str |
     while time.monotonic() < deadline:
         address = read_address(app.settings.state_dir)
         if address is not None and address.pid == child.pid and _ask(address, "GET", "/health") is not None:
+            child.returncode = 0  # nobody waits for it: it goes on when we have ended
             _announce(address)
             return
         if child.poll() is not None:
-            raise AgentmdError(
-                errors.read_text(errors="replace").strip().removeprefix("agentmd: ") or "it ended at once"
-            )
+            raise _why_it_ended(child.returncode, errors)
         time.sleep(_POLL_S)
-    raise AgentmdError(f"the server did not answer within {_READY_S:g} s; see {app.settings.state_dir}/agentmd.log")
+    child.terminate()
+    raise AgentmdError(
+        f"the server did not answer within {_READY_S:g} s, and was told to end; "
+        f"see {app.settings.state_dir / 'agentmd.log'}"
+    )
+
+
+def _why_it_ended(code: int, errors: Path) -> AgentmdError:
+    """The last that it said; with the exit code that it had."""
+    said = errors.read_text(errors="replace").strip().removeprefix("agentmd: ")
+    kind = UsageError if code == codes_of(UsageError("")).exit else AgentmdError
+    return kind(said or f"the server ended at once with exit code {code}")
 
 
 def stop(workspace: WorkspaceOption = None) -> None:
@@ -110,15 +121,20 @@ def stop(workspace: WorkspaceOption = None) -> None:
         if not server_alive(folder):
             say("No server is running.")
             return
-        address = read_address(folder)
-        if address is None or _ask(address, "POST", "/shutdown") is None:
-            raise AgentmdError(f"the server does not answer; see {folder}/agentmd.log")
         deadline = time.monotonic() + _STOP_S
+        told = False
         while server_alive(folder):
+            address = read_address(folder)  # none while it is starting
+            told = told or (address is not None and _ask(address, "POST", "/shutdown") is not None)
             if time.monotonic() > deadline:
-                raise AgentmdError(f"the server (process {address.pid}) is still stopping")
+                what = "is still stopping" if told else "does not answer"
+                raise AgentmdError(f"the server{_process(address)} {what}; see {folder / 'agentmd.log'}")
             time.sleep(_POLL_S)
     say("Stopped.")
+
+
+def _process(address: Address | None) -> str:
+    return "" if address is None else f" (process {address.pid})"
 
 
 def status(

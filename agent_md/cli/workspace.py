@@ -61,7 +61,17 @@ def _cwd() -> Path:
 
 
 class _LogFile(logging.handlers.RotatingFileHandler):
-    """Made with the first line; what cannot be written is lost, because nothing of a log is for the terminal."""
+    """Made with the first line; what cannot be written is lost, because nothing of a log is for the terminal.
+
+    Several processes write it: one that finds it renamed by another goes on in the new one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """The line goes to the file that has the name now."""
+        with suppress(OSError):
+            if self.stream is not None and not _is_at(self.stream, self.baseFilename):
+                self.stream.close()
+                self.stream = self._open()
+        super().emit(record)
 
     def _open(self) -> io.TextIOWrapper:
         path = Path(self.baseFilename)
@@ -71,6 +81,13 @@ class _LogFile(logging.handlers.RotatingFileHandler):
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Nothing."""
+
+
+def _is_at(file: io.TextIOWrapper, path: str) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _log_to_file(settings: Settings) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections import defaultdict
 from collections.abc import Iterator
 
+from agent_md.errors import AgentmdError
 from agent_md.executions.model import ExecutionId
 from agent_md.ports import Store
 
-__all__ = ["Delta", "Hub"]
+__all__ = ["Delta", "Hub", "Watch"]
+
+log = logging.getLogger(__name__)
 
 _POLL_S = 0.05
 _MOST_DELTAS = 1000
@@ -20,14 +24,35 @@ Delta = tuple[int, str | None]
 """Number of the AI message, and a piece of its text; None = the pieces so far are void."""
 
 
+class Watch:
+    """One who follows one execution. `clear`, then read the store, then `wait`: so nothing is missed."""
+
+    def __init__(self) -> None:
+        self.deltas: asyncio.Queue[Delta] = asyncio.Queue(_MOST_DELTAS)
+        self._news = asyncio.Event()
+
+    def clear(self) -> None:
+        self._news.clear()
+
+    def wake(self) -> None:
+        self._news.set()
+
+    async def wait(self, timeout: float) -> None:
+        """Returns when there is something new since `clear`, or after `timeout` seconds."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), timeout)
+
+
 class Hub:
-    """One watcher for a process. It is a `ProgressSink` too: the writes of this process need no watching."""
+    """One watcher for a process. It is a `ProgressSink` too: the writes of this process need not be polled for."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._last = store.last_event()
+        self._dirty = asyncio.Event()
         self._generation = 0
         self._changed = asyncio.Event()
-        self._listeners: defaultdict[ExecutionId, set[asyncio.Queue[Delta]]] = defaultdict(set)
+        self._watches: defaultdict[ExecutionId, set[Watch]] = defaultdict(set)
 
     @property
     def generation(self) -> int:
@@ -38,11 +63,14 @@ class Hub:
         """Watches the store until cancelled."""
         version = self._store.version()
         while True:
-            await asyncio.sleep(_POLL_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._dirty.wait(), _POLL_S)
+            told = self._dirty.is_set()
+            self._dirty.clear()
             current = self._store.version()
-            if current != version:
+            if told or current != version:
                 version = current
-                self.stored()
+                self._publish()
 
     async def wait(self, seen: int, timeout: float) -> None:
         """Returns when there was a change after generation `seen`, or after `timeout` seconds."""
@@ -52,6 +80,28 @@ class Hub:
             await asyncio.wait_for(self._changed.wait(), timeout)
 
     def stored(self) -> None:
+        self._dirty.set()
+
+    def wake_all(self) -> None:
+        """Lets everybody look, whether there is something new or not."""
+        for watches in self._watches.values():
+            for watch in watches:
+                watch.wake()
+        self._wake_waiting()
+
+    def _publish(self) -> None:
+        try:
+            self._last, touched = self._store.touched(self._last)
+        except AgentmdError:
+            log.exception("the store could not be looked at")
+            self.wake_all()
+            return
+        for execution_id in touched & self._watches.keys():
+            for watch in self._watches[execution_id]:
+                watch.wake()
+        self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
         self._generation += 1
         waiting, self._changed = self._changed, asyncio.Event()
         waiting.set()
@@ -63,20 +113,19 @@ class Hub:
         self._pass_on(execution_id, (turn, None))
 
     def _pass_on(self, execution_id: ExecutionId, delta: Delta) -> None:
-        for queue in self._listeners.get(execution_id, ()):
+        for watch in self._watches.get(execution_id, ()):
             with contextlib.suppress(asyncio.QueueFull):
-                queue.put_nowait(delta)
-        if execution_id in self._listeners:
-            self.stored()
+                watch.deltas.put_nowait(delta)
+            watch.wake()
 
     @contextlib.contextmanager
-    def deltas(self, execution_id: ExecutionId) -> Iterator[asyncio.Queue[Delta]]:
-        """The pieces of messages of an execution that this process drives, from now on."""
-        queue: asyncio.Queue[Delta] = asyncio.Queue(_MOST_DELTAS)
-        self._listeners[execution_id].add(queue)
+    def watch(self, execution_id: ExecutionId) -> Iterator[Watch]:
+        """News of one execution, and the pieces of its messages if this process drives it, from now on."""
+        watch = Watch()
+        self._watches[execution_id].add(watch)
         try:
-            yield queue
+            yield watch
         finally:
-            self._listeners[execution_id].discard(queue)
-            if not self._listeners[execution_id]:
-                del self._listeners[execution_id]
+            self._watches[execution_id].discard(watch)
+            if not self._watches[execution_id]:
+                del self._watches[execution_id]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from agent_md.engines.hub import Hub
 from agent_md.errors import AgentmdError, ClaimLost, UsageError
-from agent_md.executions.model import Claim, ExecutionId, Status, WorkerId
+from agent_md.executions.model import Claim, Execution, ExecutionId, Status, WorkerId
 from agent_md.ports import Store
 from agent_md.runner.advance import Runner
 
@@ -17,15 +17,18 @@ __all__ = ["LocalEngine"]
 
 log = logging.getLogger(__name__)
 
-_SWEEP_S = 1.0
-"""The longest time until something is noticed that no change of the store tells: a death, a deadline."""
+_LOOK_S = 0.5
+"""How often is looked for what no change of the store tells: a death, a deadline."""
+_SHORTEST_S = 0.01
 _REFUSED_S = 30.0
 """How long an execution is left alone that this process cannot drive (no key for its model)."""
+_FAILED_S = 1.0
+"""How long an execution is left alone whose state could not be stored."""
 
 
 class LocalEngine:
-    """`agent_md.ports.Engine` on one event loop: at most `max_concurrent` executions at once; one that waits takes no
-    place."""
+    """`agent_md.ports.Engine` on one event loop: at most `max_concurrent` executions at once, the oldest first; one
+    that waits takes no place."""
 
     def __init__(
         self,
@@ -44,23 +47,17 @@ class LocalEngine:
         self._places = max_concurrent
         self._clock = clock
         self._tasks: dict[ExecutionId, asyncio.Task[None]] = {}
-        self._unsettled: set[ExecutionId] = set()
-        self._refused: dict[ExecutionId, float] = {}
-
-    @property
-    def driven(self) -> frozenset[ExecutionId]:
-        """What is driven here now."""
-        return frozenset(self._tasks)
+        self._resting: dict[ExecutionId, float] = {}
+        self._next_look = 0.0
 
     def sweep(self) -> None:
-        """Settles what is overdue, gives back what could not be stored before, and takes what nobody drives.
+        """Settles what is overdue, gives back what is held here and not driven, and takes what nobody drives.
 
-        Errors of the store are logged, and tried again at the next sweep.
+        Errors of the store are logged, and it is tried again at the next sweep.
         """
         try:
-            self._store.settle_overdue()
-            for execution_id in tuple(self._unsettled):
-                self._give_back(execution_id)
+            if time.monotonic() >= self._next_look:
+                self._look()
             self._take()
         except AgentmdError:
             log.exception("the executions could not be looked through; trying again")
@@ -70,7 +67,14 @@ class LocalEngine:
         while True:
             seen = self._hub.generation
             self.sweep()
-            await self._hub.wait(seen, self._next_sweep())
+            await self._hub.wait(seen, max(_SHORTEST_S, self._next_look - time.monotonic()))
+
+    async def close(self, execution_id: ExecutionId) -> Execution:
+        """Ends an execution that was asked to be cancelled, if nobody drives it; gives it as it is then."""
+        claim = self._store.claim_to_cancel(execution_id, self._worker)
+        if claim is not None:
+            await asyncio.wait({self._start(claim)})
+        return self._store.execution(execution_id)
 
     async def stop(self, grace: float) -> None:
         """Lets what is under way end for `grace` seconds; the rest is cut, and its executions are queued again."""
@@ -81,42 +85,51 @@ class LocalEngine:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _next_sweep(self) -> float:
-        try:
-            deadline = self._store.next_deadline()
-        except AgentmdError:
-            return _SWEEP_S
-        return _SWEEP_S if deadline is None else max(0.0, min(_SWEEP_S, deadline - self._clock()))
+    def _look(self) -> None:
+        self._next_look = time.monotonic() + _LOOK_S
+        if self._store.settle_overdue():
+            self._hub.stored()
+        for execution in self._store.executions(statuses=(Status.RUNNING,)):
+            if execution.worker == self._worker and execution.id not in self._tasks:
+                self._store.journal(Claim(execution.id, self._worker, execution.epoch)).release(counted=False)
+        deadline = self._store.next_deadline()
+        if deadline is not None:
+            left = max(_SHORTEST_S, deadline - self._clock())
+            self._next_look = min(self._next_look, time.monotonic() + left)
 
     def _take(self) -> None:
+        if len(self._tasks) >= self._places:
+            return
         now = time.monotonic()
+        self._resting = {execution_id: end for execution_id, end in self._resting.items() if end > now}
         for execution in self._store.abandoned():
             if len(self._tasks) >= self._places:
                 return
-            if execution.id in self._tasks or self._refused.get(execution.id, 0.0) > now:
+            if execution.id in self._tasks or execution.id in self._resting:
                 continue
             claim = self._store.claim(execution.id, self._worker)
             if claim is not None:
-                self._tasks[execution.id] = asyncio.create_task(self._drive(claim))
+                self._start(claim)
+
+    def _start(self, claim: Claim) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._drive(claim))
+        self._tasks[claim.execution_id] = task
+        return task
 
     async def _drive(self, claim: Claim) -> None:
         try:
             await self._runner.advance(claim, self._hub)
         except UsageError as error:
             log.warning("execution %s cannot be driven here: %s", claim.execution_id, error)
-            self._refused[claim.execution_id] = time.monotonic() + _REFUSED_S
+            self._rest(claim.execution_id, _REFUSED_S)
         except ClaimLost:
             log.warning("execution %s was taken by another process", claim.execution_id)
         except Exception:
             log.exception("execution %s: its state could not be stored", claim.execution_id)
-            self._unsettled.add(claim.execution_id)
+            self._rest(claim.execution_id, _FAILED_S)
         finally:
             del self._tasks[claim.execution_id]
             self._hub.stored()
 
-    def _give_back(self, execution_id: ExecutionId) -> None:
-        execution = self._store.execution(execution_id)
-        if execution.status is Status.RUNNING and execution.worker == self._worker:
-            claim = Claim(execution_id, self._worker, execution.epoch)
-            self._store.journal(claim).release(counted=False)
-        self._unsettled.discard(execution_id)
+    def _rest(self, execution_id: ExecutionId, seconds: float) -> None:
+        self._resting[execution_id] = time.monotonic() + seconds

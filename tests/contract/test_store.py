@@ -341,6 +341,14 @@ class TestEventsOfAll:
         assert not store.has_event(seq, first.id)
         assert not store.has_event(seq + 1)
 
+    def test_whose_are_new(self, store: Store) -> None:
+        assert store.touched(0) == (0, frozenset())
+        first, second = begin(store), begin(store)
+        middle, last = (store.events(execution.id)[-1].seq for execution in (first, second))
+        assert store.touched(0) == (last, {first.id, second.id})
+        assert store.touched(middle) == (last, {second.id})
+        assert store.touched(last) == store.touched(last + 10) == (last, frozenset())
+
 
 class TestVersion:
     def test_stands_still_without_commits(self, store: Store) -> None:

@@ -405,7 +405,7 @@ class TestLife:
             execution = run(first.client)
             wait_for(first.client, execution, "waiting")
             respond(first.client, execution, {"approved": True})
-            until(lambda: first.process.poll() is not None)
+            until(lambda: first.process.ended)
         with Server(asking.workspace) as second:
             wait_for(second.client, execution, "success")
             log = second.client.get(f"/executions/{execution}/messages").body
@@ -458,7 +458,7 @@ class TestLife:
             with server.client.stream(f"/executions/{execution}/stream") as events:
                 _take(events, 2)
                 begun = time.monotonic()
-                assert server.stop() == 0
+                assert server.stop().code == 0
                 assert time.monotonic() - begun < 5
             assert not (server.state / "server.json").exists()
             assert not Path(server.client.socket_path).exists()

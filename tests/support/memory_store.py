@@ -227,6 +227,11 @@ class MemoryStore:
         with self._state.lock:
             return self._state.last_seq
 
+    def touched(self, after: int) -> tuple[int, frozenset[ExecutionId]]:
+        with self._state.lock:
+            found = frozenset(event.execution_id for event in self._all_events() if event.seq > after)
+            return self._state.last_seq, found
+
     def events(self, execution_id: ExecutionId, *, after: int = 0, limit: int | None = None) -> list[Event]:
         with self._state.lock:
             events = [event for event in self._state.events.get(execution_id, {}).values() if event.seq > after]

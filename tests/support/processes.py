@@ -12,6 +12,7 @@ import re
 import signal
 import sqlite3
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -37,23 +38,29 @@ class Finished:
         return self.code == -signal.SIGKILL
 
 
-@dataclass(frozen=True)
+@dataclass
 class Running:
     pid: int
     folder: Path
+    _status: int | None = None
+
+    @property
+    def ended(self) -> bool:
+        if self._status is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._status = status if pid else None
+        return self._status is not None
 
     def wait(self) -> Finished:
         deadline = time.monotonic() + _PATIENCE_S
-        while True:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                break
+        while not self.ended:
             if time.monotonic() > deadline:
                 os.kill(self.pid, signal.SIGKILL)
                 os.waitpid(self.pid, 0)
                 raise AssertionError(f"the process hung; it printed {self._read('out')!r} {self._read('err')!r}")
             time.sleep(0.002)
-        return Finished(os.waitstatus_to_exitcode(status), self._read("out"), self._read("err"))
+        assert self._status is not None
+        return Finished(os.waitstatus_to_exitcode(self._status), self._read("out"), self._read("err"))
 
     def printed(self) -> str:
         """What it has written to standard output so far."""
@@ -72,7 +79,7 @@ class Cli:
     def __init__(self, workspace: Path, env: Mapping[str, str] | None = None) -> None:
         self.workspace = workspace
         self._env = {"CI": "", **(env or {})}
-        self._count = 0
+        self._last = workspace
 
     def __call__(
         self,
@@ -93,9 +100,8 @@ class Cli:
         """Begins a command; it is killed right before its n-th write statement (from 1) if that is given.
 
         `prepare` is called in the new process before the command."""
-        self._count += 1
-        folder = self.workspace / ".out" / str(self._count)
-        folder.mkdir(parents=True)
+        (self.workspace / ".out").mkdir(exist_ok=True)
+        folder = self._last = Path(tempfile.mkdtemp(dir=self.workspace / ".out"))
         (folder / "out").touch()
         (folder / "err").touch()
         pid = os.fork()
@@ -108,7 +114,7 @@ class Cli:
 
     def writes_of_last(self) -> int:
         """How many write statements the last command made, if it was not killed."""
-        return int((self.workspace / ".out" / str(self._count) / "writes").read_text())
+        return int((self._last / "writes").read_text())
 
 
 def _child(

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import agent_md.api.server  # noqa: F401 - so that forks have it
+from tests.support.processes import Cli, Finished
 from tests.support.waiting import until
 
 __all__ = ["Answer", "Client", "Server", "SseEvent"]
@@ -109,23 +108,21 @@ def _events(answer: http.client.HTTPResponse) -> Iterator[SseEvent]:
 
 
 class Server:
-    """`agentmd start` on a workspace, in a process of its own."""
+    """`agentmd start` on a workspace, in a process of its own that is killed before its n-th write if that is given."""
 
-    def __init__(self, workspace: Path, *args: str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        workspace: Path,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        kill_before_write: int | None = None,
+    ) -> None:
         self.workspace = workspace
         self.state = workspace / ".agentmd"
-        command = [sys.executable, "-m", "agent_md.cli.main", "start", "-w", str(workspace), *args]
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, **(env or {})},
-        )
-        until(lambda: self._ready() or self.process.poll() is not None)
-        if self.process.poll() is not None:
-            raise AssertionError(self.process.communicate()[1].decode())
-        self.client = Client(Path(self.address["socket"]))
+        self.process = Cli(workspace).start("start", *args, env=env, kill_before_write=kill_before_write)
+        until(lambda: self._ready() or self.process.ended)
+        if not self.process.ended:
+            self.client = Client(Path(self.address["socket"]))
 
     def _ready(self) -> bool:
         path = self.state / "server.json"
@@ -138,19 +135,22 @@ class Server:
 
     def kill(self) -> None:
         """Ends it as a power cut would."""
-        self.process.send_signal(signal.SIGKILL)
-        self.process.communicate()
+        self.process.kill()
+        self.process.wait()
 
-    def stop(self) -> int:
-        """Ends it gracefully; gives its exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        self.process.communicate(timeout=20)
-        return self.process.returncode
+    def stop(self, number: int = signal.SIGTERM) -> Finished:
+        """Ends it gracefully."""
+        self.process.kill(number)
+        return self.process.wait()
+
+    def writes(self) -> int:
+        """How many write statements it made; it has ended gracefully."""
+        return int((self.process.folder / "writes").read_text())
 
     def __enter__(self) -> Server:
+        assert not self.process.ended, self.process.wait()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
+        if not self.process.ended:
+            self.kill()

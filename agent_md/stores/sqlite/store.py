@@ -348,6 +348,10 @@ class SqliteStore:
         (last,) = self._db.one("SELECT coalesce(max(seq), 0) FROM events")
         return int(last)
 
+    def touched(self, after: int) -> tuple[int, frozenset[ExecutionId]]:
+        rows = self._db.all("SELECT seq, execution_id FROM events WHERE seq > ? ORDER BY seq", after)
+        return (rows[-1][0] if rows else self.last_event()), frozenset(ExecutionId(row[1]) for row in rows)
+
     def events(self, execution_id: ExecutionId, *, after: int = 0, limit: int | None = None) -> list[Event]:
         rows = self._db.all(
             f"{EVENT} WHERE execution_id = ? AND seq > ? ORDER BY seq LIMIT ?",
