@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.agent_folder import AgentFolder
 from tests.support.processes import preload
+from tests.support.server import SERVED_SCRIPT, Server
+from tests.support.world import World
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -18,3 +21,17 @@ def _imported() -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> AgentFolder:
     return AgentFolder(tmp_path / "ws")
+
+
+@pytest.fixture
+def asking(tmp_path: Path) -> World:
+    """A workspace whose agent asks once, and whose model takes long when it is told `slow`."""
+    world = World(tmp_path / "ws")
+    (world.workspace / "agents/_config/scripts/worker.yaml").write_text(SERVED_SCRIPT)
+    return world
+
+
+@pytest.fixture
+def server(asking: World) -> Iterator[Server]:
+    with Server(asking.workspace) as running:
+        yield running

@@ -16,7 +16,17 @@ import agent_md.api.server  # noqa: F401 - so that forks have it
 from tests.support.processes import Cli, Finished
 from tests.support.waiting import until
 
-__all__ = ["Answer", "Client", "Server", "SseEvent"]
+__all__ = ["SERVED_SCRIPT", "Answer", "Client", "Server", "SseEvent", "respond", "run", "take", "wait_for"]
+
+SERVED_SCRIPT = """
+conversations:
+  - match: {user: slow}
+    turns:
+      - {delay: 60s, text: Late.}
+  - turns:
+      - {text: Look., calls: [{name: danger, args: {key: A}}], usage: {input: 10, output: 1, cost: 0.5}}
+      - {text: End., usage: {input: 20, output: 2, cost: 0.25}}
+"""
 
 
 @dataclass(frozen=True)
@@ -154,3 +164,34 @@ class Server:
     def __exit__(self, *_: object) -> None:
         if not self.process.ended:
             self.kill()
+
+
+def run(client: Client, body: Any = None, agent: str = "worker", **headers: str) -> int:
+    answer = client.post(f"/agents/{agent}/run", body, **headers)
+    assert answer.status == 200, answer
+    number: int = answer.body["execution_id"]
+    return number
+
+
+def wait_for(client: Client, execution: int, status: str) -> dict[str, Any]:
+    def reached() -> bool:
+        return bool(client.get(f"/executions/{execution}").body["status"] == status)
+
+    until(reached)
+    body: dict[str, Any] = client.get(f"/executions/{execution}").body
+    return body
+
+
+def respond(client: Client, execution: int, response: Any, request_id: str | None = None, **more: str) -> Answer:
+    body = {"response": response, **({"request_id": request_id} if request_id else {}), **more}
+    return client.post(f"/executions/{execution}/respond", body)
+
+
+def take(events: Iterator[SseEvent], count: int, name: str | None = None) -> list[SseEvent]:
+    """The next events, or the next of one name."""
+    taken: list[SseEvent] = []
+    while len(taken) < count:
+        event = next(events)
+        if event.event != "delta" and (name is None or event.event == name):
+            taken.append(event)
+    return taken

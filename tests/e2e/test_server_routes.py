@@ -1,0 +1,239 @@
+"""What each route takes and gives, from a real server process."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.support.server import Server, respond, run, take, wait_for
+from tests.support.world import World
+
+
+class TestShapes:
+    def test_health_and_info(self, server: Server) -> None:
+        assert server.client.get("/health").body == {"status": "ok"}
+        info = server.client.get("/info").body
+        assert info["pid"] == server.process.pid
+        assert {
+            "version",
+            "uptime_seconds",
+            "agents_loaded",
+            "agents_enabled",
+            "scheduler_status",
+            "watcher_active",
+        } <= set(info)
+        assert (info["active_streams"], info["active_executions"], info["waiting_executions"]) == (0, 0, 0)
+
+    def test_agents(self, server: Server) -> None:
+        (listed,) = server.client.get("/agents").body
+        assert (listed["name"], listed["enabled"], listed["trigger_type"]) == ("worker", True, "manual")
+        detail = server.client.get("/agents/worker").body
+        assert {"last_run", "next_run", "history", "settings", "paths", "custom_tools", "confirm"} <= set(detail)
+        assert server.client.get("/agents/nobody").status == 404
+
+    def test_invalid_files_and_reload(self, server: Server) -> None:
+        folder = server.workspace / "agents"
+        with server.client.stream("/events/stream") as events:
+            (folder / "broken.md").write_text("---\nconfrim: x\n---\n")
+            (folder / "other.md").write_text((folder / "worker.md").read_text().replace("name: worker\n", "", 1))
+            assert server.client.post("/agents/reload").body == {"agents_loaded": 2}
+            told = {(e.event, e.data["event"], e.data["agent_name"]) for e in take(events, 2, "agents_changed")}
+        assert ("agents_changed", "loaded", "other") in told
+        (invalid,) = server.client.get("/agents/invalid").body
+        assert "confrim" in invalid["error"]
+
+    def test_names_with_blanks_and_accents(self, server: Server) -> None:
+        folder = server.workspace / "agents"
+        (folder / "x.md").write_text(
+            (folder / "worker.md").read_text().replace("name: worker", "name: Café au lait", 1)
+        )
+        execution = run(server.client, agent=urllib.parse.quote("Café au lait"))
+        assert wait_for(server.client, execution, "waiting")["agent_id"] == "Café au lait"
+
+    def test_run_without_a_body_and_with_one(self, server: Server) -> None:
+        answer = server.client.post("/agents/worker/run")
+        assert set(answer.body) == {"execution_id", "model"}
+        other = run(server.client, {"message": "hello", "args": ["x"], "session_id": "s1"})
+        shown = server.client.get(f"/executions/{other}").body
+        assert (shown["session_id"], shown["trigger"]) == ("s1", "api")
+        wait_for(server.client, other, "waiting")
+        human = next(e for e in server.client.get(f"/executions/{other}/messages").body if e["event_type"] == "human")
+        assert human["message"] == "hello\nx"
+
+    def test_a_whole_execution(self, server: Server) -> None:
+        execution = run(server.client)
+        detail = wait_for(server.client, execution, "waiting")
+        (request,) = detail["pending"]
+        assert server.client.get(f"/executions/{execution}/pending").body["request_id"] == request["request_id"]
+        assert [r["request_id"] for r in server.client.get("/pending").body] == [request["request_id"]]
+        assert respond(server.client, execution, {"approved": True}).body == {
+            "status": "resuming",
+            "execution_id": execution,
+        }
+        done = wait_for(server.client, execution, "success")
+        assert done["output_data"] == "End."
+        assert (done["input_tokens"], done["output_tokens"], done["total_tokens"], done["cost_usd"]) == (
+            30,
+            3,
+            33,
+            0.75,
+        )
+        assert server.client.get(f"/executions/{execution}/pending").status == 404
+        (decided,) = server.client.get(f"/executions/{execution}/requests").body
+        assert (decided["outcome"], decided["answered_by"]) == ("approved", "api")
+        log = server.client.get(f"/executions/{execution}/messages").body
+        assert [e["event_type"] for e in log][-2:] == ["final_answer", "complete"]
+        assert all(isinstance(json.loads(e["metadata"]), dict) for e in log)
+        assert [e["id"] for e in server.client.get("/executions?status=success&agent=worker").body] == [execution]
+        assert [e["id"] for e in server.client.get("/agents/worker/runs?limit=1").body] == [execution]
+
+    def test_the_scheduler_says_that_it_is_off(self, server: Server) -> None:
+        assert server.client.get("/scheduler").body == {"status": "off", "jobs": []}
+        assert server.client.post("/scheduler/pause").status == 409
+
+    def test_openapi_is_complete(self, server: Server) -> None:
+        api = server.client.get("/openapi.json").body
+        routes = {(method, path) for path, methods in api["paths"].items() for method in methods}
+        assert len(routes) >= 21
+        for path, methods in api["paths"].items():
+            for method, route in methods.items():
+                assert route.get("summary"), (method, path)
+                assert route.get("description"), (method, path)
+                assert "200" in route["responses"], (method, path)
+                assert path == "/health" or "401" in route["responses"], (method, path)
+
+
+class TestAnswers:
+    def test_refused_answers_run_nothing(self, server: Server, asking: World) -> None:
+        execution = run(server.client)
+        request = wait_for(server.client, execution, "waiting")["pending"][0]["request_id"]
+        for wrong in ({"approved": "false"}, {}, None, {"approved": True, "x": 1}, {"text": "y"}, [], "yes", 1):
+            assert respond(server.client, execution, wrong, request).status == 422, wrong
+        for args in ({}, {"key": 1}, {"key": "A", "more": 1}):
+            assert respond(server.client, execution, {"approved": True, "args": args}, request).status == 422, args
+        assert respond(server.client, execution, {"approved": True}, "nonsense").status == 404
+        assert respond(server.client, 999, {"approved": True}).status == 404
+        assert server.client.get(f"/executions/{execution}").body["status"] == "waiting"
+        assert asking.effects() == {}
+
+    def test_the_same_again_is_taken_a_different_one_is_not(self, server: Server, asking: World) -> None:
+        execution = run(server.client)
+        request = wait_for(server.client, execution, "waiting")["pending"][0]["request_id"]
+        assert respond(server.client, execution, {"approved": True}, request, by="ann").status == 200
+        wait_for(server.client, execution, "success")
+        assert respond(server.client, execution, {"approved": True}, request).status == 200
+        late = respond(server.client, execution, {"approved": False}, request)
+        assert late.status == 409
+        assert (late.body["outcome"], late.body["answered_by"]) == ("approved", "ann")
+        assert late.body["answered_at"].endswith("Z")
+        assert asking.effects()["A"] == 1
+
+    def test_fifty_answers_at_once(self, server: Server, asking: World) -> None:
+        execution = run(server.client)
+        request = wait_for(server.client, execution, "waiting")["pending"][0]["request_id"]
+        with ThreadPoolExecutor(25) as pool:
+            answers = list(
+                pool.map(lambda n: (n, respond(server.client, execution, {"approved": n % 2 == 0}, request)), range(50))
+            )
+        wait_for(server.client, execution, "success")
+        won = server.client.get(f"/executions/{execution}/requests").body[0]["outcome"] == "approved"
+        for number, answer in answers:
+            assert answer.status == (200 if (number % 2 == 0) == won else 409), (number, answer)
+        assert asking.effects()["A"] == int(won)
+
+    def test_several_open_and_none_named(self, server: Server) -> None:
+        (server.workspace / "agents/_config/scripts/worker.yaml").write_text(
+            "conversations: [{turns: [{calls: [{name: danger, args: {key: A}}, {name: danger, args: {key: B}}]}, {text: E}]}]"
+        )
+        execution = run(server.client)
+        wait_for(server.client, execution, "waiting")
+        several = respond(server.client, execution, {"approved": True})
+        assert several.status == 409
+        assert len(several.body["open"]) == 2
+
+
+class TestAdmission:
+    def test_on_pending_by_conversation(self, server: Server) -> None:
+        first = run(server.client)
+        in_a = run(server.client, {"session_id": "A"})
+        for execution in (first, in_a):
+            wait_for(server.client, execution, "waiting")
+        refused = server.client.post("/agents/worker/run")
+        assert (refused.status, refused.body["waiting"]) == (409, [first])
+        assert server.client.post("/agents/worker/run", {"session_id": "A"}).body["waiting"] == [in_a]
+        in_b = run(server.client, {"session_id": "B"})
+        assert in_b not in (first, in_a)
+        respond(server.client, first, {"approved": True})
+        wait_for(server.client, first, "success")
+        assert run(server.client) > in_b
+
+    def test_disabled_invalid_and_unknown_agents_create_nothing(self, server: Server) -> None:
+        folder = server.workspace / "agents"
+        text = (folder / "worker.md").read_text()
+        (folder / "resting.md").write_text(text.replace("name: worker\n", "name: resting\nenabled: false\n", 1))
+        (folder / "broken.md").write_text("---\nconfrim: x\n---\n")
+        (folder / "keyless.md").write_text("---\nmodel: {provider: google, name: gemini-2.5-flash}\n---\n")
+        codes = {
+            name: server.client.post(f"/agents/{name}/run").status for name in ("resting", "broken", "keyless", "none")
+        }
+        assert codes == {"resting": 409, "broken": 422, "keyless": 422, "none": 404}
+        assert server.client.get("/executions").body == []
+
+    def test_idempotency_key(self, server: Server) -> None:
+        first = run(server.client, {"message": "m"}, Idempotency_Key="k")
+        wait_for(server.client, first, "waiting")
+        assert run(server.client, {"message": "m"}, Idempotency_Key="k") == first
+        assert server.client.post("/agents/worker/run", {"message": "other"}, Idempotency_Key="k").status == 422
+        refused = server.client.post("/agents/worker/run", {"message": "n"}, Idempotency_Key="k2")
+        assert refused.status == 409
+        respond(server.client, first, {"approved": True})
+        wait_for(server.client, first, "success")
+        assert run(server.client, {"message": "n"}, Idempotency_Key="k2") > first
+
+
+class TestCancel:
+    def test_waiting_running_and_finished(self, server: Server) -> None:
+        waiting = run(server.client)
+        wait_for(server.client, waiting, "waiting")
+        assert server.client.request("DELETE", f"/executions/{waiting}").body["status"] == "aborted"
+        (request,) = server.client.get(f"/executions/{waiting}/requests").body
+        assert request["outcome"] == "cancelled"
+        assert respond(server.client, waiting, {"approved": True}).status == 409
+        running = run(server.client, {"message": "slow"})
+        wait_for(server.client, running, "running")
+        assert server.client.request("DELETE", f"/executions/{running}").body["status"] == "cancelling"
+        wait_for(server.client, running, "aborted")
+        assert server.client.request("DELETE", f"/executions/{running}").body["status"] == "aborted"
+        assert server.client.request("DELETE", "/executions/77").status == 404
+
+
+class TestBadRequests:
+    @pytest.mark.parametrize(
+        ("method", "path", "raw", "status"),
+        [
+            ("POST", "/agents/worker/run", b"{broken", 422),
+            ("POST", "/agents/worker/run", b"[]", 422),
+            ("POST", "/agents/worker/run", b'{"args": "x"}', 422),
+            ("POST", "/agents/worker/run", b'{"message": "' + b"x" * 1_000_001 + b'"}', 413),
+            ("POST", "/executions/1/respond", b"", 422),
+            ("POST", "/executions/1/respond", b'{"response": {}}', 404),
+            ("GET", "/executions/abc", None, 422),
+            ("GET", f"/executions/{10**30}", None, 404),
+            ("GET", "/executions/-1", None, 404),
+            ("GET", "/executions?limit=0", None, 422),
+            ("GET", f"/executions?offset={10**30}", None, 422),
+            ("GET", "/executions?status=nonsense", None, 422),
+            ("GET", "/pending?limit=x", None, 422),
+            ("GET", "/nowhere", None, 404),
+            ("PUT", "/agents", None, 405),
+        ],
+    )
+    def test_gets_a_clear_error(self, server: Server, method: str, path: str, raw: bytes | None, status: int) -> None:
+        answer = server.client.request(method, path, raw=raw)
+        assert answer.status == status, answer
+        assert answer.body["detail"]

@@ -1,0 +1,96 @@
+"""Server-sent events of a real server process: whole, live, and resumed anywhere."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from tests.support.server import Server, respond, run, take, wait_for
+from tests.support.waiting import until
+from tests.support.world import World
+
+
+class TestStreams:
+    def test_cut_at_every_event_and_resumed(self, server: Server) -> None:
+        execution = run(server.client)
+        wait_for(server.client, execution, "waiting")
+        respond(server.client, execution, {"approved": True})
+        wait_for(server.client, execution, "success")
+        log = [entry["id"] for entry in server.client.get(f"/executions/{execution}/messages").body]
+        for cut in range(len(log) + 1):
+            seen: list[int] = []
+            with server.client.stream(f"/executions/{execution}/stream") as events:
+                seen += [e.id for e in take(events, cut) if e.id is not None]
+            last = str(seen[-1]) if seen else None
+            with server.client.stream(f"/executions/{execution}/stream", last) as events:
+                seen += [e.id for e in events if e.id is not None]
+            assert seen == log
+
+    def test_live_from_before_the_question_to_the_end(self, server: Server) -> None:
+        execution = run(server.client)
+        with server.client.stream(f"/executions/{execution}/stream") as events:
+            names = []
+            for event in events:
+                names.append(event.event)
+                if event.event == "waiting":
+                    assert event.data["requests"][0]["kind"] == "confirm"
+                    respond(server.client, execution, {"approved": True})
+        stored = [name for name in names if name != "delta"]
+        assert stored == [
+            *("system", "human", "ai", "tool_call", "interrupt", "waiting", "resumed", "tool_result"),
+            *("ai", "final_answer", "complete"),
+        ]
+        assert stored.count("tool_call") == 1
+
+    @pytest.mark.parametrize("unknown", ["abc", "999999", "-1", str(2**80)])
+    def test_an_unknown_position_starts_anew(self, server: Server, unknown: str) -> None:
+        execution = run(server.client)
+        wait_for(server.client, execution, "waiting")
+        with server.client.stream(f"/executions/{execution}/stream", unknown) as events:
+            first = take(events, 2)
+        assert [e.event for e in first] == ["resync", "system"]
+
+    def test_of_an_execution_that_another_process_drives(self, server: Server, asking: World) -> None:
+        started = asking.cli("run", "worker")
+        assert started.code == 3
+        with server.client.stream("/executions/1/stream") as events:
+            seen = take(events, 6)
+            assert seen[-1].event == "waiting"
+            assert asking.cli("respond", "1", "--yes").code == 0
+            assert [e.event for e in events][-1] == "complete"
+
+    def test_everything(self, server: Server) -> None:
+        with server.client.stream("/events/stream") as events:
+            assert take(events, 1)[0].event == "heartbeat"
+            execution = run(server.client)
+            started, waiting = take(events, 2)
+            assert (started.event, started.data["agent_name"], started.data["trigger"]) == (
+                "execution_started",
+                "worker",
+                "api",
+            )
+            assert (waiting.event, waiting.data["kind"]) == ("execution_waiting", "confirm")
+            respond(server.client, execution, {"approved": True}, waiting.data["request_id"])
+            resumed, completed = take(events, 2)
+        assert resumed.event == "execution_resumed"
+        assert (completed.event, completed.data["status"]) == ("execution_completed", "success")
+        with server.client.stream("/events/stream", str(started.id)) as events:
+            again = [e.event for e in take(events, 4) if e.event != "heartbeat"]
+        assert again == ["execution_waiting", "execution_resumed", "execution_completed"]
+
+    def test_idle_streams_harm_nobody(self, server: Server) -> None:
+        execution = run(server.client)
+        wait_for(server.client, execution, "waiting")
+        sockets = []
+        for _ in range(20):
+            client = socket.socket(socket.AF_UNIX)
+            client.connect(str(server.client.socket_path))
+            client.sendall(f"GET /executions/{execution}/stream HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            sockets.append(client)
+        until(lambda: server.client.get("/info").body["active_streams"] == 20)
+        respond(server.client, execution, {"approved": True})
+        wait_for(server.client, execution, "success")
+        for client in sockets:
+            client.close()
+        until(lambda: server.client.get("/info").body["active_streams"] == 0)
