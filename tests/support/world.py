@@ -22,7 +22,7 @@ from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.workers import LockWorkers
 from tests.support.processes import Cli, Finished
 
-__all__ = ["World"]
+__all__ = ["World", "http_answer"]
 
 _TOOLS = '''
 import os, signal
@@ -234,6 +234,14 @@ def _flags(request: Request) -> tuple[str, ...]:
             return ("--no", "--reason", "not this one")
         return ("--yes",)
     return ("--text", "Ann") if request.kind is RequestKind.INPUT else ("--choice", "blue")
+
+
+def http_answer(request: dict[str, Any]) -> dict[str, Any]:
+    """The answer that belongs to a request, as HTTP gives and takes it."""
+    if request["kind"] == "confirm":
+        denied = (request["tool_args"] or {}).get("key") == "B"
+        return {"approved": False, "reason": "not this one"} if denied else {"approved": True}
+    return {"text": "Ann"} if request["kind"] == "input" else {"selected": ["blue"]}
 
 
 def _expected(request: Request) -> tuple[Outcome, Any]:
