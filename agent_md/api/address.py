@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from agent_md.errors import ServerRunning, StateDirUnusable
+from agent_md.stores.workers import close_in_children, close_lock
 
 __all__ = [
     "Address",
@@ -59,9 +60,10 @@ class ServerLock:
             found = read_address(state_dir)
             where = "starting" if found is None else f"at {found.url or found.socket} (process {found.pid})"
             raise ServerRunning(f"a server of this workspace is running already, {where}") from None
+        close_in_children(self._descriptor)
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        close_lock(self._descriptor)
 
 
 def server_alive(state_dir: Path) -> bool:

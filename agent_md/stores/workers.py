@@ -14,7 +14,7 @@ from pathlib import Path
 from agent_md.errors import StateDirUnusable
 from agent_md.executions.model import WorkerId
 
-__all__ = ["LockWorkers", "WorkerHandle"]
+__all__ = ["LockWorkers", "WorkerHandle", "close_in_children", "close_lock"]
 
 _held: set[int] = set()
 
@@ -29,6 +29,17 @@ def _close_in_child() -> None:
 os.register_at_fork(after_in_child=_close_in_child)
 
 
+def close_in_children(descriptor: int) -> None:
+    """Keeps the lock of this descriptor to this process: what it forks does not have it."""
+    _held.add(descriptor)
+
+
+def close_lock(descriptor: int) -> None:
+    """Frees the lock of a descriptor given to `close_in_children`."""
+    _held.discard(descriptor)
+    os.close(descriptor)
+
+
 class WorkerHandle:
     """This process as a worker; it lives until `close` or the end of the process."""
 
@@ -38,16 +49,15 @@ class WorkerHandle:
         self._descriptor = descriptor
         self._owner = os.getpid()
         self._closed = False
-        _held.add(descriptor)
+        close_in_children(descriptor)
 
     def close(self) -> None:
         """Ends the worker and removes its lock file. In a forked child this does nothing."""
         if self._closed or self._owner != os.getpid():
             return
         self._closed = True
-        _held.discard(self._descriptor)
         self._path.unlink(missing_ok=True)
-        os.close(self._descriptor)
+        close_lock(self._descriptor)
 
 
 class LockWorkers:

@@ -7,10 +7,12 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import pytest
 
 from tests.support.server import Server, respond, run, take, wait_for
+from tests.support.waiting import until
 from tests.support.world import World
 
 
@@ -237,3 +239,101 @@ class TestBadRequests:
         answer = server.client.request(method, path, raw=raw)
         assert answer.status == status, answer
         assert answer.body["detail"]
+
+
+class TestHostileRequests:
+    @pytest.mark.parametrize(
+        "raw",
+        [
+            rb'{"message": "\ud800"}',
+            rb'{"args": ["\udfff"]}',
+            rb'{"session_id": "\ud800"}',
+            b'{"session_id": ""}',
+            b'{"message": NaN}',
+            b'{"message": "\xff"}',
+            b"[" * 100_000,
+            b'{"message": 1' + b"0" * 5000 + b"}",
+            b"null x",
+        ],
+        ids=lambda raw: repr(raw[:24]),
+    )
+    def test_of_runs(self, server: Server, raw: bytes) -> None:
+        answer = server.client.request("POST", "/agents/worker/run", raw=raw)
+        assert answer.status in (400, 422), answer
+        assert answer.body["detail"]
+        assert server.client.get("/executions").body == []
+
+    @pytest.mark.parametrize(
+        "raw",
+        [
+            rb'{"response": {"approved": true}, "by": "\ud800"}',
+            b'{"response": {"approved": true}, "by": ""}',
+            b'{"response": {"approved": true}, "by": "' + b"x" * 201 + b'"}',
+            rb'{"response": {"approved": false, "reason": "\ud800"}}',
+            b'{"response": {"approved": true, "args": {"key": Infinity}}}',
+            b'{"response": {"approved": true, "args": {"key": 1e999}}}',
+            b'{"response": ' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
+            rb'{"response": {"approved": true}, "request_id": "\u0000"}',
+        ],
+        ids=lambda raw: repr(raw[:60]),
+    )
+    def test_of_answers(self, server: Server, raw: bytes) -> None:
+        execution = run(server.client)
+        wait_for(server.client, execution, "waiting")
+        answer = server.client.request("POST", f"/executions/{execution}/respond", raw=raw)
+        assert answer.status in (400, 404, 422), answer
+        assert server.client.get(f"/executions/{execution}").body["status"] == "waiting"
+
+    def test_who_answers_is_kept_and_never_obeyed(self, server: Server, asking: World) -> None:
+        execution = run(server.client)
+        wait_for(server.client, execution, "waiting")
+        by = "\x1b[2Jann\u202e\x00"
+        assert respond(server.client, execution, {"approved": True}, by=by).status == 200
+        wait_for(server.client, execution, "success")
+        assert server.client.get(f"/executions/{execution}/requests").body[0]["answered_by"] == by
+        shown = asking.cli("logs", "-e", str(execution)).out
+        assert "ann" in shown
+        assert not {"\x1b", "\u202e", "\x00"} & set(shown)
+
+    @pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "TRACE", "PATCH"])
+    def test_other_methods_are_405(self, server: Server, method: str) -> None:
+        assert server.client.request(method, "/agents").status == 405
+
+    @pytest.mark.parametrize("name", ["a%2Fb", "..%2F..%2Fetc", "%00", "%ED%A0%80", "x" * 3000])
+    def test_names_that_no_agent_has_are_404(self, server: Server, name: str) -> None:
+        assert server.client.get(f"/agents/{name}").status == 404
+        assert server.client.post(f"/agents/{name}/run").status == 404
+
+    def test_agents_called_like_routes(self, server: Server) -> None:
+        folder = server.workspace / "agents"
+        text = (folder / "worker.md").read_text()
+        for name in ("invalid", "reload"):
+            (folder / f"{name}.md").write_text(text.replace("name: worker\n", f"name: {name}\n", 1))
+        assert server.client.get("/agents/invalid").body == []
+        assert server.client.get("/agents/Invalid").body["name"] == "invalid"
+        assert server.client.get("/agents/reload").body["name"] == "reload"
+        for name in ("invalid", "reload"):
+            wait_for(server.client, run(server.client, agent=name), "waiting")
+            assert len(server.client.get(f"/agents/{name}/runs").body) == 1
+
+    def test_an_overdue_request_is_never_shown_as_open(self, server: Server) -> None:
+        agent = server.workspace / "agents/worker.md"
+        agent.write_text(agent.read_text().replace("confirm: [danger]", "confirm: [danger]\nconfirm_timeout: 1s"))
+        execution = run(server.client)
+        deadline = datetime.fromisoformat(wait_for(server.client, execution, "waiting")["pending"][0]["expires_at"])
+        until(lambda: datetime.now(UTC) >= deadline)
+        assert server.client.get("/pending").body == []
+        assert server.client.get(f"/executions/{execution}").body["pending"] == []
+        late = respond(server.client, execution, {"approved": True})
+        assert (late.status, late.body["outcome"], late.body["answered_by"]) == (409, "expired", "timeout")
+
+    def test_ten_cancels_at_once(self, server: Server) -> None:
+        execution = run(server.client)
+        wait_for(server.client, execution, "waiting")
+        with ThreadPoolExecutor(10) as pool:
+            answers = list(pool.map(lambda _: server.client.request("DELETE", f"/executions/{execution}"), range(10)))
+        assert {answer.status for answer in answers} == {200}
+        assert {answer.body["status"] for answer in answers} <= {"aborted", "cancelling"}
+        wait_for(server.client, execution, "aborted")
+        log = server.client.get(f"/executions/{execution}/messages").body
+        assert [entry["event_type"] for entry in log].count("complete") == 1

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import socket
+import time
 
 import pytest
 
@@ -79,18 +83,76 @@ class TestStreams:
             again = [e.event for e in take(events, 4) if e.event != "heartbeat"]
         assert again == ["execution_waiting", "execution_resumed", "execution_completed"]
 
-    def test_idle_streams_harm_nobody(self, server: Server) -> None:
+    @pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.stress)])
+    def test_idle_streams_harm_nobody(self, server: Server, count: int) -> None:
         execution = run(server.client)
         wait_for(server.client, execution, "waiting")
         sockets = []
-        for _ in range(20):
+        for _ in range(count):
             client = socket.socket(socket.AF_UNIX)
             client.connect(str(server.client.socket_path))
             client.sendall(f"GET /executions/{execution}/stream HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             sockets.append(client)
-        until(lambda: server.client.get("/info").body["active_streams"] == 20)
+        until(lambda: server.client.get("/info").body["active_streams"] == count)
         respond(server.client, execution, {"approved": True})
         wait_for(server.client, execution, "success")
         for client in sockets:
             client.close()
         until(lambda: server.client.get("/info").body["active_streams"] == 0)
+
+    def test_pieces_of_a_message_come_before_it_is_whole(self, server: Server) -> None:
+        (server.workspace / "agents/_config/scripts/worker.yaml").write_text(
+            "conversations: [{turns: [{delay: 500ms, text: 'One two three four five six.'}]}]"
+        )
+        execution = run(server.client)
+        with server.client.stream(f"/executions/{execution}/stream") as events:
+            seen = list(events)
+        pieces = [event for event in seen if event.event == "delta"]
+        assert [event.id for event in pieces] == [None] * len(pieces)
+        assert "".join(event.data["text"] for event in pieces) == "One two three four five six."
+        names = [event.event for event in seen]
+        assert len(names) - names[::-1].index("delta") <= names.index("ai")
+
+    def test_the_position_of_another_execution_is_not_known(self, server: Server) -> None:
+        first = run(server.client, {"session_id": "a"})
+        wait_for(server.client, first, "waiting")
+        other = run(server.client, {"session_id": "b"})
+        wait_for(server.client, other, "waiting")
+        foreign = server.client.get(f"/executions/{first}/messages").body[2]["id"]
+        with server.client.stream(f"/executions/{other}/stream", str(foreign)) as events:
+            assert [event.event for event in take(events, 2)] == ["resync", "system"]
+
+    def test_after_the_end_nothing_more_comes(self, server: Server) -> None:
+        execution = run(server.client)
+        wait_for(server.client, execution, "waiting")
+        server.client.request("DELETE", f"/executions/{execution}")
+        last = server.client.get(f"/executions/{execution}/messages").body[-1]["id"]
+        with server.client.stream(f"/executions/{execution}/stream", str(last)) as events:
+            assert list(events) == []
+
+    def test_a_reader_that_stands_still_stops_nobody(self, server: Server) -> None:
+        turns = [{"text": "x" * 100_000, "calls": [{"name": "plain", "args": {"key": f"K{n}"}}]} for n in range(8)]
+        (server.workspace / "agents/_config/scripts/worker.yaml").write_text(
+            json.dumps({"conversations": [{"turns": [*turns, {"text": "End."}]}]})
+        )
+        execution = run(server.client)
+        begun, began = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            with server.client.stream(f"/executions/{execution}/stream") as events:
+                take(events, 1)
+                os.write(began, b"x")
+                os.kill(os.getpid(), signal.SIGSTOP)
+            os._exit(0)
+        try:
+            os.read(begun, 1)
+            assert wait_for(server.client, execution, "success")["output_data"] == "End."
+            assert server.client.get("/info").body["active_streams"] == 1
+            started = time.monotonic()
+            assert server.stop().code == 0
+            assert time.monotonic() - started < 5
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(begun)
+            os.close(began)
