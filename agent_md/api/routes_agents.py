@@ -61,7 +61,7 @@ async def one_agent(context: Context, name: str) -> dict[str, Any]:
     return agent_detail(spec, last_run=_last_run(context, spec.name))
 
 
-@router.post("/{name}/run", response_model=RunAnswer, responses=documented(404, 409, 413, 422))
+@router.post("/{name}/run", response_model=RunAnswer, responses=documented(400, 404, 409, 413, 422))
 async def run(
     context: Context,
     name: str,

@@ -100,7 +100,7 @@ async def pending(context: Context, limit: _Limit = 100, offset: _Offset = 0) ->
 @router.post(
     "/executions/{execution_id}/respond",
     response_model=RespondAnswer,
-    responses=documented(404, 409, 413, 422),
+    responses=documented(400, 404, 409, 413, 422),
 )
 async def respond(context: Context, execution_id: _Id, body: RespondBody) -> dict[str, Any]:
     """Answers a request. The first answer wins; the same answer again is taken again."""
