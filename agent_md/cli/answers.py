@@ -152,7 +152,7 @@ def _record(
         return 0
     if claim is None and (current.status is Status.RUNNING or (not drives and not current.status.final)):
         showing.begin()
-        showing.output.handed_over(current, "a live process" if drives else "the server")
+        showing.output.handed_over(current, "a live process" if drives else "the server", answered=True)
         return 0
     if not receipt.recorded:
         note("this answer was recorded before")

@@ -66,8 +66,8 @@ class Output:
     def recorded(self, execution: Execution, *, again: bool) -> None:
         """An answer is stored (`again`: it was before), and this command leaves the rest to others."""
 
-    def handed_over(self, execution: Execution, to: str) -> None:
-        """Another process goes on with the execution."""
+    def handed_over(self, execution: Execution, to: str, *, answered: bool) -> None:
+        """Another process goes on with the execution, which is new or was `answered` here."""
 
 
 class TextOutput(Output):
@@ -97,8 +97,9 @@ class TextOutput(Output):
     def recorded(self, execution: Execution, *, again: bool) -> None:
         say("This answer was recorded before." if again else "Recorded.")
 
-    def handed_over(self, execution: Execution, to: str) -> None:
-        say(f"Recorded. Execution {execution.id} is driven by {to}, which goes on with it.")
+    def handed_over(self, execution: Execution, to: str, *, answered: bool) -> None:
+        recorded = "Recorded. " if answered else ""
+        say(f"{recorded}Execution {execution.id} is driven by {to}, which goes on with it.")
 
 
 class QuietOutput(Output):
@@ -124,7 +125,7 @@ class JsonOutput(Output):
     def recorded(self, execution: Execution, *, again: bool) -> None:
         self._line({"event": "recorded", "execution_id": execution.id, "status": str(execution.status), "again": again})
 
-    def handed_over(self, execution: Execution, to: str) -> None:
+    def handed_over(self, execution: Execution, to: str, *, answered: bool) -> None:
         self._line({"event": "handed_over", "execution_id": execution.id, "status": str(execution.status), "to": to})
 
     def _line(self, data: dict[str, Any]) -> None:

@@ -54,10 +54,12 @@ def run(
         execution = app.start(agent, args=args or [], message=message, claimed=not detach)
         output = choose_output(execution, quiet=quiet, as_json=as_json)
         _warn_unavailable(app, agent)
-        if detach:
-            output.handed_over(execution, _hand_over(app, execution))
-            return
         showing = Showing(app, execution.id, output, new=str(app.registry.get(agent).spec.model))
+        if detach:
+            if as_json:
+                showing.update()  # its start
+            output.handed_over(execution, _hand_over(app, execution), answered=False)
+            return
         claim = Claim(execution.id, app.worker, execution.epoch)
         code = attend(app, showing, claim, terminal(asks=not as_json), on_ask)
     raise typer.Exit(code)

@@ -148,13 +148,20 @@ class TestLife:
 
     def test_the_command_line_with_a_live_server(self, server: Server, asking: World) -> None:
         handed = asking.cli("run", "-d", "worker")
-        assert handed.code == 0, handed
+        assert (handed.code, handed.out) == (0, "Execution 1 is driven by the server, which goes on with it.\n")
         wait_for(server.client, 1, "waiting")
         answered = asking.cli("respond", "1", "--yes")
         assert answered.code == 0
         wait_for(server.client, 1, "success")
         assert asking.effects()["A"] == 1
-        assert asking.cli("run", "-d", "worker", "-m", "slow").code == 0
+        lines = [
+            json.loads(line) for line in asking.cli("run", "-d", "--json", "worker", "-m", "slow").out.splitlines()
+        ]
+        assert (lines[0]["event"], lines[-1]["event"], lines[-1]["to"]) == (
+            "execution_started",
+            "handed_over",
+            "the server",
+        )
         wait_for(server.client, 2, "running")
         assert asking.cli("cancel", "2").code == 0
         wait_for(server.client, 2, "aborted")
