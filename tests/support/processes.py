@@ -108,7 +108,7 @@ class Cli:
 
     def writes_of_last(self) -> int:
         """How many write statements the last command made, if it was not killed."""
-        return int((self.workspace / ".out" / str(self._count) / "writes").read_text())
+        return int((self.workspace / ".out" / str(self._count) / "writes").read_text() or "0")
 
 
 def _child(
@@ -123,7 +123,7 @@ def _child(
         _redirect(folder)
         os.environ.update(env)
         prepare()
-        counted = _count_writes(kill_before_write)
+        _count_writes(folder / "writes", kill_before_write)
         sys.argv = ["agentmd", *args]
         from agent_md.cli.main import main
 
@@ -131,7 +131,6 @@ def _child(
             main()
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else 0
-        (folder / "writes").write_text(str(counted()))
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException:
@@ -154,13 +153,16 @@ def _redirect(folder: Path) -> None:
     sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
-def _count_writes(kill_before: int | None) -> Callable[[], int]:
+def _count_writes(path: Path, kill_before: int | None) -> None:
+    """Keeps the count in a file as it grows: a process may end without passing through here again."""
     count = 0
+    kept = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
 
     def seen(statement: str) -> None:
         nonlocal count
         if _WRITES.match(statement):
             count += 1
+            os.pwrite(kept, str(count).encode(), 0)
             if count == kill_before:
                 os.kill(os.getpid(), signal.SIGKILL)
 
@@ -173,7 +175,6 @@ def _count_writes(kill_before: int | None) -> Callable[[], int]:
         return connection
 
     sqlite3.connect = traced  # type: ignore[assignment]
-    return lambda: count
 
 
 def preload() -> None:
