@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from agent_md.agents.registry import Registry, agent_files, scan
 from agent_md.agents.rules import unknown_tools
 from agent_md.agents.spec import AgentSpec
-from agent_md.agents.text import render
-from agent_md.errors import AgentDisabled, AgentFileInvalid, StateDirUnusable, UsageError
+from agent_md.agents.text import Prompt, render
+from agent_md.errors import AgentDisabled, AgentFileInvalid, StateDirUnusable, UnknownExecution, UsageError
 from agent_md.executions.model import (
     Claim,
     Execution,
@@ -28,6 +28,7 @@ from agent_md.executions.model import (
     WorkerId,
 )
 from agent_md.models.factory import check_model, with_address
+from agent_md.models.script_file import load_script
 from agent_md.ports import Idempotency, Journal, NewAnswer, ProgressSink, Store
 from agent_md.runner.responding import choose_request, new_answer
 from agent_md.settings import Settings
@@ -97,6 +98,19 @@ class App:
                 self._store = SqliteStore.for_reading(self.settings.database, workers=self._workers)
         return self._store
 
+    def existing(self, execution_id: ExecutionId) -> Execution:
+        """An execution of a workspace that has any; no state is made to look for it. Raises UnknownExecution."""
+        if not self.settings.database.exists():
+            raise UnknownExecution(
+                f"there is no execution {execution_id}; `agentmd logs` lists them. "
+                f"Nothing was ever run in the workspace {self.settings.workspace}"
+            )
+        return self.store.execution(execution_id)
+
+    def abandoned(self) -> list[Execution]:
+        """What could go on, oldest first; no state is made to look for it."""
+        return self.store.abandoned() if self.settings.database.exists() else []
+
     @property
     def worker(self) -> WorkerId:
         """This process as a worker, alive until `close` or its death."""
@@ -143,10 +157,7 @@ class App:
         kept, rules that name unknown tools, a conversation that waits (ConversationWaiting).
         """
         spec = self.runnable_spec(name)
-        system, human = render(
-            *(spec.body, args, message, self.settings.environment(), self._never_in_prompts(spec)),
-            placeholders=[secret.name for secret in spec.secrets],
-        )
+        system, human = self._prompt(spec, args, message)
         text = human.encode("utf-8", "backslashreplace").decode()  # an argument may hold bytes that are no text
         seed = [{"type": "human", "data": {"content": text, "id": f"human:{uuid.uuid4().hex}"}}]
         if system.strip():
@@ -180,6 +191,10 @@ class App:
             found.append(error)
         found.extend(_unpriced(spec))
         try:
+            self._prompt(spec, (), None)
+        except UsageError as error:
+            found.append(error)
+        try:
             tools = self.tools(spec)
         except UsageError as error:
             return [*found, error]
@@ -197,7 +212,7 @@ class App:
             wrong = unknown_tools(spec, known, elsewhere=self._tools_of_all_agents())
         return [
             AgentFileInvalid(
-                f"{spec.source_path}: the rule {rule!r} names no tool of {spec.name}"
+                f"{_place_of(rule, spec)}: the rule {rule!r} names no tool of {spec.name}"
                 + (f"; did you mean {near!r}?" if near else f"; its tools are: {', '.join(sorted(tools))}")
             )
             for rule, near in wrong
@@ -210,6 +225,7 @@ class App:
     def check(self, spec: AgentSpec) -> list[str]:
         """Everything that is wrong with a parsed agent: what `problems` finds, and what building its graph does."""
         problems = [str(problem) for problem in self.problems(spec)]
+        problems += self._script_mistakes(spec)
         try:
             self._build(spec)
         except Exception as error:  # of whatever library: an agent that cannot be built must not pass
@@ -245,6 +261,27 @@ class App:
             return edited_plan(spec, self.tools(spec, lenient=True), tool, args).digest
 
         return new_answer(request, response, edited_digest)
+
+    def _prompt(self, spec: AgentSpec, args: Sequence[str], message: str | None) -> Prompt:
+        return render(
+            *(spec.body, args, message, self.settings.environment(), self._never_in_prompts(spec)),
+            placeholders=[secret.name for secret in spec.secrets],
+        )
+
+    def _script_mistakes(self, spec: AgentSpec) -> list[str]:
+        """Calls of a script to tools that the agent does not have; they would end an execution."""
+        if spec.model.provider != "script":
+            return []
+        try:
+            script, tools = load_script(self._scripts_dir, spec.model.name), self.tools(spec)
+        except UsageError:  # told by `problems`
+            return []
+        names = {call.name for talk in script.conversations for turn in talk.turns for call in turn.calls}
+        return [
+            f"the script {spec.model.name} calls {name!r}, which is no tool of {spec.name}; "
+            f"its tools are: {', '.join(sorted(tools))}"
+            for name in sorted(names - tools.keys())
+        ]
 
     def _never_in_prompts(self, spec: AgentSpec) -> Collection[str]:
         return {*self.settings.dotenv, *(secret.name for secret in spec.secrets), *_PROVIDER_KEYS}
@@ -332,6 +369,11 @@ class App:
             self._checkpoints.close()
         if self._store is not None:
             self._store.close()
+
+
+def _place_of(rule: str, spec: AgentSpec) -> str:
+    own = rule in (*spec.confirm, *spec.auto_approve, *spec.deny)
+    return spec.source_path if own else "defaults.confirm_tools in config.yaml"
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

@@ -13,6 +13,7 @@ __all__ = [
     "AgentmdError",
     "AnswerConflict",
     "AnswerRefused",
+    "CannotGoOn",
     "ClaimLost",
     "ConfigInvalid",
     "ConversationWaiting",
@@ -123,6 +124,10 @@ class AnswerConflict(AgentmdError):
 
 class DrivenElsewhere(AgentmdError):
     """A live process drives this execution."""
+
+
+class CannotGoOn(AgentmdError):
+    """This process cannot drive the execution any further (no key for its model, say); it stays queued."""
 
 
 class ExecutionEnded(AgentmdError):

@@ -4,7 +4,7 @@
     from agent_md.sdk import request_choice, step
 
 A tool that asks is run again from its start when all its questions are answered; each question then gives its answer,
-and each `step` its first result. Questions asked at once (`asyncio.gather`) belong before any other await.
+and each `step` its first result. Questions asked at once (`asyncio.gather`, a `TaskGroup`) belong before any other await.
 """
 
 from __future__ import annotations

@@ -41,8 +41,12 @@ def pending(
 
     Example: agentmd pending
     """
+    shown = None
     for app in each_change(workspace, follow=watch):
-        _show_pending(app, as_json=as_json)
+        ids = [request.id for request in app.reading_store.open_requests()]
+        if ids != shown:
+            _show_pending(app, as_json=as_json)
+        shown = ids
 
 
 def _show_pending(app: App, *, as_json: bool) -> None:
@@ -106,7 +110,7 @@ def respond(
     if request is not None and everything:
         raise UsageError("--request names one request, --all means all: give one of them")
     with open_app(workspace, drives=True) as app:
-        asked = app.store.execution(ExecutionId(execution))
+        asked = app.existing(ExecutionId(execution))
         if not app.store.requests(asked.id):
             raise NeverAsked(f"execution {asked.id} ({asked.agent}) has never asked anything")
         prompt = terminal(asks=not as_json)
@@ -154,6 +158,9 @@ def _record(
         showing.begin()
         showing.output.handed_over(current, "a live process" if drives else "the server", answered=True)
         return 0
+    for new in answers:
+        if receipt.recorded:
+            showing.output.decided(app.store.request(new.request_id))
     if not receipt.recorded:
         note("this answer was recorded before")
     return attend(app, showing, claim, prompt)
@@ -174,7 +181,8 @@ def cancel(
     Example: agentmd cancel 42
     """
     with open_app(workspace, drives=True) as app:
-        current = app.store.request_cancel(ExecutionId(execution), login())
+        asked = app.existing(ExecutionId(execution))
+        current = app.store.request_cancel(asked.id, login())
         if current.status.final:
             say(f"Execution {execution} had ended before: {current.status}.")
             return

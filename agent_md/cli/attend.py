@@ -16,12 +16,21 @@ from agent_md.app import App
 from agent_md.cli.choices import OnAsk
 from agent_md.cli.output import note
 from agent_md.cli.prompt import PromptClosed, TerminalPrompt, ask_request
-from agent_md.cli.questions import withdrawn
+from agent_md.cli.questions import summary, withdrawn
 from agent_md.cli.showing import Showing
 from agent_md.cli.workspace import login
-from agent_md.errors import AnswerConflict
+from agent_md.errors import AnswerConflict, CannotGoOn, UsageError
 from agent_md.executions.answers import validate_response
-from agent_md.executions.model import Claim, Execution, ExecutionId, Outcome, Request, RequestKind, Status
+from agent_md.executions.model import (
+    Claim,
+    Execution,
+    ExecutionId,
+    Outcome,
+    Request,
+    RequestKind,
+    RequestSource,
+    Status,
+)
 from agent_md.ports import NewAnswer
 
 __all__ = ["attend"]
@@ -146,7 +155,13 @@ class _Attendant:
                 await drive
             note(f"execution {self._id} was left as it is; `agentmd resume {self._id}` goes on")
             raise _Left(self._leave.result())
-        return await drive
+        try:
+            return await drive
+        except UsageError as error:
+            raise CannotGoOn(
+                f"execution {self._id} cannot go on here: {error}. What was answered is kept; when this is mended, "
+                f"`agentmd resume {self._id}` goes on"
+            ) from error
 
     def stored(self) -> None:
         """Shows what is new."""
@@ -233,9 +248,14 @@ class _Attendant:
         return claim
 
     def _left_waiting(self, code: int) -> _Left:
-        count = sum(request.open for request in self._store.requests(self._id))
-        what = "an answer" if count == 1 else f"{count} answers"
-        note(f"execution {self._id} waits for {what}: agentmd respond {self._id}")
+        still_open = [request for request in self._store.requests(self._id) if request.open]
+        for request in still_open if self._prompt is None else ():
+            if request.source is RequestSource.TOOL:  # what the gate asks was shown as the call
+                note(f"? {summary(request)}" + (f" [{' | '.join(request.options)}]" if request.options else ""))
+        what = "an answer" if len(still_open) == 1 else f"{len(still_open)} answers"
+        # By the request's id, so that the command, given again, cannot answer a later question.
+        named = f" --request {still_open[0].id}" if len(still_open) == 1 else ""
+        note(f"execution {self._id} waits for {what}: agentmd respond {self._id}{named}")
         return _Left(code)
 
     # Following

@@ -19,6 +19,7 @@ __all__ = [
     "QuestionText",
     "decision_text",
     "indented",
+    "listed",
     "question_texts",
     "remaining",
     "shown_json",
@@ -69,12 +70,26 @@ def question_texts(
             return [QuestionText(above, (*_heading(request.message, screen.painter), *menu), _CHOICE)]
         case RequestKind.CUSTOM:
             payload = json.dumps(request.payload, ensure_ascii=False, indent=2)
-            return [QuestionText((*above, *indented(payload)), _heading(request.message, screen.painter), "JSON: ")]
+            shown = (*above, *indented(payload), *_wanted(request))
+            return [QuestionText(shown, _heading(request.message, screen.painter), "JSON: ")]
         case RequestKind.QUESTIONS:
             texts = [_structured(question, screen.painter) for question in request.questions or ()]
             return [QuestionText((*above, *texts[0].above), texts[0].lines, texts[0].prompt), *texts[1:]]
         case unknown:
             assert_never(unknown)
+
+
+def listed(request: Request) -> str:
+    """The request on one line of a list, with what is new about it if it was asked before."""
+    again = f" ({one_line(_why_again(request))})" if request.source is RequestSource.GATE and request.occurrence else ""
+    return summary(request) + again
+
+
+def _wanted(request: Request) -> list[str]:
+    """What the answer to a custom request must look like, if that was said."""
+    if request.response_schema is None:
+        return []
+    return indented(f"The answer must fit the JSON Schema {json.dumps(request.response_schema, ensure_ascii=False)}")
 
 
 def decision_text(request: Request) -> str:
@@ -85,8 +100,9 @@ def decision_text(request: Request) -> str:
     by = one_line(answer.answered_by)
     match answer.outcome:
         case Outcome.APPROVED:
-            edited = answer.value.get("args")
-            return f"approved by {by}" + (f" with edited arguments {shown_json(edited)}" if edited is not None else "")
+            edited, reason = answer.value.get("args"), answer.value.get("reason")
+            how = f" with edited arguments {shown_json(edited)}" if edited is not None else ""
+            return f"approved by {by}{how}" + (f": {one_line(reason)}" if reason else "")
         case Outcome.DENIED:
             reason = (answer.value or {}).get("reason")  # a policy denies without a value what is no confirmation
             return f"denied by {by}" + (f": {one_line(reason)}" if reason else "")
@@ -155,7 +171,7 @@ def _everything_shown(request: Request) -> list[Any]:
 def _preview_lines(preview: Preview | None, painter: Painter) -> Iterator[str]:
     if preview is None:
         return
-    facts = [f"{preview.size:,} bytes"] if preview.size is not None else []
+    facts = [f"{preview.size:,} {'byte' if preview.size == 1 else 'bytes'}"] if preview.size is not None else []
     facts += [one_line(preview.type)] if preview.type else []
     about = f" ({', '.join(facts)})" if facts else ""
     if preview.resolved is not None or about:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent_md.cli.questions import decision_text, indented, shown_json, summary
+from agent_md.cli.questions import decision_text, indented, listed, shown_json, summary
 from agent_md.cli.screen import PLAIN, Screen, Style
 from agent_md.cli.text import cut, one_line, visible
 from agent_md.executions.model import CallOutcome, Event, EventType, Outcome, Request, RequestId, Status
@@ -173,7 +173,7 @@ def _totals(event: Event) -> str:
 
 def _asked(request: Request) -> str:
     options = f" [{one_line(' | '.join(request.options))}]" if request.options else ""
-    return f"{summary(request)}{options}"
+    return f"{listed(request)}{options}"
 
 
 def _decision(request: Request) -> Said:

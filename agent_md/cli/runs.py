@@ -84,7 +84,7 @@ def resume(
         return
     code = 0
     with open_app(workspace, drives=True) as app:
-        chosen = app.store.abandoned() if execution is None else [app.store.execution(ExecutionId(execution))]
+        chosen = app.abandoned() if execution is None else [app.existing(ExecutionId(execution))]
         if not chosen:
             note("nothing to resume")
         for item in chosen:

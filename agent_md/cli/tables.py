@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from agent_md.agents.spec import AgentSpec, Trigger
-from agent_md.cli.questions import indented, remaining, summary
+from agent_md.cli.questions import indented, listed, remaining
 from agent_md.cli.screen import PLAIN, Screen, Style
 from agent_md.cli.text import cut, one_line, pad, width_of
 from agent_md.executions.model import Execution, Request, RequestId
@@ -76,7 +76,7 @@ def pending_table(rows: Sequence[PendingRow], screen: Screen = PLAIN, *, now: fl
     table = []
     for row, cells in zip(rows, leading, strict=True):
         notes = _notes(row, now, request_prefix(row.request.id, ids) if per_root[row.root] > 1 else None)
-        table.append((*cells, _with_notes(summary(row.request), notes, room)))
+        table.append((*cells, _with_notes(listed(row.request), notes, room)))
     return _table(("#", "Agent", "Question"), table, widths, screen)
 
 

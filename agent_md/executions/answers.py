@@ -129,6 +129,8 @@ def _custom(request: Request, response: Any) -> Any:
         except jsonschema.ValidationError as error:
             place = "".join(f"[{part!r}]" for part in error.absolute_path)
             raise AnswerRefused(f"the answer{place} does not fit the request's schema: {error.message}") from None
+        except Exception as error:  # a schema that cannot be followed, in endless reference to itself perhaps
+            raise AnswerRefused(f"the request's schema cannot be checked: {type(error).__name__}") from None
     return response
 
 

@@ -39,7 +39,7 @@ __all__ = ["PAUSE_SWALLOWED", "RunningCall", "StepFailed"]
 
 PAUSE_SWALLOWED = (
     "the tool swallowed its own request, so nobody was asked: do not catch BaseException, "
-    "gather with return_exceptions, or use a TaskGroup around a request"
+    "gather with return_exceptions, around a request"
 )
 
 _in_step: contextvars.ContextVar[bool] = contextvars.ContextVar("agentmd_in_step", default=False)

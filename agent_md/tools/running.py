@@ -52,9 +52,17 @@ async def run_langchain_tool(tool: BaseTool, args: dict[str, Any]) -> str:
         raise asyncio.CancelledError
     if outcome.error is None:
         return _text(outcome.value)
-    if isinstance(outcome.error, _PASSED_ON):
-        raise outcome.error
+    error = _ungrouped(outcome.error)
+    if isinstance(error, _PASSED_ON):
+        raise error
     raise ToolError(_failure(tool.name, outcome.error)) from outcome.error
+
+
+def _ungrouped(error: BaseException) -> BaseException:
+    """The pause in a group of nothing but pauses, which a TaskGroup makes of questions asked at once."""
+    while isinstance(error, BaseExceptionGroup) and error.split(Pause)[1] is None:
+        error = error.exceptions[0]
+    return error
 
 
 def _is_async(tool: BaseTool) -> bool:

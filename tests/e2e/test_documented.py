@@ -61,7 +61,7 @@ def test_the_first_agent_is_approved_from_a_second_terminal(first_agent: Path) -
         terminal.expect("[y/N]: ")
         assert "Confirm file_write" in other("pending").out
         assert other("respond", "1", "--yes").code == 0
-        terminal.expect("Noted.")
+        terminal.expect("That is all.")
         assert terminal.exit_code() == 0
 
     assert (first_agent / "notes.txt").read_text() == "The roof leaks.\n"

@@ -110,7 +110,7 @@ def test_json_of_a_run_that_waits_ends_with_its_open_requests(work: AgentFolder)
     ended = work.cli("run", "cleaner", "--json")
     lines = lines_of(ended.out)
     assert ended.code == 3
-    assert ended.err == "execution 1 waits for an answer: agentmd respond 1\n"
+    assert ended.err == "execution 1 waits for an answer: agentmd respond 1 --request 1-0.0\n"
     assert lines[-1]["event"] == "waiting"
     assert lines[-1]["requests"] == json.loads(work.cli("pending", "--json").out)
 

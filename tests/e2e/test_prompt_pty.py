@@ -133,7 +133,8 @@ def test_several_options_are_separated_by_commas() -> None:
 
 def test_a_custom_request_takes_the_json_that_its_schema_allows() -> None:
     with program("custom") as terminal:
-        terminal.expect('  {\n    "type": "rating"\n  }\n? Rate it\nJSON: ')
+        terminal.expect('  {\n    "type": "rating"\n  }\n  The answer must fit the JSON Schema {"type": "integer"}\n')
+        terminal.expect("? Rate it\nJSON: ")
         terminal.send_line("five")
         terminal.expect("is no JSON value")
         terminal.expect("JSON: ")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_md.cli.workspace import login
 from agent_md.executions.model import Status
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.terminal import Terminal
@@ -81,7 +82,7 @@ def test_a_reason_is_told_to_the_model(folder: AgentFolder, report: Path) -> Non
 def test_without_a_terminal_it_waits_and_another_process_answers(folder: AgentFolder, report: Path) -> None:
     run = folder.cli("run", "cleaner")
     assert run.code == 3
-    assert run.err == "execution 1 waits for an answer: agentmd respond 1\n"
+    assert run.err == "execution 1 waits for an answer: agentmd respond 1 --request 1-0.0\n"
     assert masked(run.out) == (
         '▶ Running cleaner  script/cleaner\n\nHH:MM:SS cleaner 🔧 file_delete → {"path": "output/old-report.txt"}\n'
     )
@@ -97,7 +98,9 @@ def test_without_a_terminal_it_waits_and_another_process_answers(folder: AgentFo
     respond = folder.cli("respond", "1", "--yes")
     assert (respond.code, respond.err) == (0, "")
     assert masked(respond.out) == (
-        "HH:MM:SS cleaner 📎 file_delete ← File deleted: output/old-report.txt\nHH:MM:SS cleaner ✅ Done.\n"
+        f'HH:MM:SS cleaner 👉 Confirm file_delete {{"path": "output/old-report.txt"}}: approved by {login()}\n'
+        "HH:MM:SS cleaner 📎 file_delete ← File deleted: output/old-report.txt\n"
+        "HH:MM:SS cleaner ✅ Done.\n"
     )
     assert not report.exists()
     assert folder.execution().status is Status.SUCCESS

@@ -102,7 +102,7 @@ def test_ctrl_c_at_the_question_leaves_it_waiting(working: AgentFolder) -> None:
         terminal.expect("[y/N]: ")
         terminal.send("y\x03")
         assert ends_at_once(terminal) == 130
-        assert terminal.screen.endswith("^C\nexecution 1 waits for an answer: agentmd respond 1\n")
+        assert terminal.screen.endswith("^C\nexecution 1 waits for an answer: agentmd respond 1 --request 1-0.0\n")
     assert working.execution().status is Status.WAITING
     assert working.cli("respond", "1", "--yes").code == 0
 
@@ -112,7 +112,7 @@ def test_ctrl_d_at_the_question_leaves_it_waiting(working: AgentFolder) -> None:
         terminal.expect("[y/N]: ")
         terminal.send("\x04")
         assert ends_at_once(terminal) == 3
-        assert terminal.screen.endswith("\nexecution 1 waits for an answer: agentmd respond 1\n")
+        assert terminal.screen.endswith("\nexecution 1 waits for an answer: agentmd respond 1 --request 1-0.0\n")
     assert working.execution().status is Status.WAITING
 
 

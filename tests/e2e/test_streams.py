@@ -61,7 +61,7 @@ def test_a_reader_that_leaves_does_not_stop_a_run(work: AgentFolder) -> None:
 def test_closed_streams(work: AgentFolder, redirect: str, err: bool) -> None:
     ended = shell(work, f"agentmd run cleaner {redirect}; code=$?; agentmd list {redirect} || exit 9; exit $code")
     assert ended.returncode == 3
-    assert ended.stderr == ("execution 1 waits for an answer: agentmd respond 1\n" if err else "")
+    assert ended.stderr == ("execution 1 waits for an answer: agentmd respond 1 --request 1-0.0\n" if err else "")
     assert work.execution().status is Status.WAITING
 
 
@@ -85,7 +85,7 @@ def test_an_output_that_cannot_encode(work: AgentFolder) -> None:
     assert ended.returncode == 0
     assert ended.stdout.isascii()
     assert r"quick \u2705 Gr\xfc\xdfe \U0001f44b" in ended.stdout
-    assert ended.stderr == "execution 2 waits for an answer: agentmd respond 2\n"
+    assert ended.stderr == "execution 2 waits for an answer: agentmd respond 2 --request 2-0.0\n"
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,7 @@ def test_respond_without_an_answer_walks_through_the_open_questions(folder: Agen
         terminal.send_line("y")
         terminal.expect(question("b.txt"))
         terminal.send("\x04")
-        terminal.expect("execution 1 waits for an answer: agentmd respond 1\n")
+        terminal.expect("execution 1 waits for an answer: agentmd respond 1 --request 1-0.1\n")
         assert terminal.exit_code() == 3
     assert folder.execution().status is Status.WAITING
     with folder.terminal("respond", "1") as terminal:

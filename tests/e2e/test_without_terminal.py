@@ -14,7 +14,7 @@ from agent_md.executions.model import Outcome, Status
 from tests.support.agent_folder import AgentFolder, call
 
 ROOT = Path(__file__).parents[2]
-WAITS = "execution 1 waits for an answer: agentmd respond 1\n"
+WAITS = "execution 1 waits for an answer: agentmd respond 1 --request 1-0.0\n"
 
 
 @pytest.fixture

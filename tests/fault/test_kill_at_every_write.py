@@ -45,7 +45,7 @@ def _points(tmp_path: Path) -> list[tuple[int, int]]:
     return [(process, write) for process, count in enumerate(writes) for write in range(1, count + 1)]
 
 
-def _kill_at(tmp_path: Path, points: list[tuple[int, int]], *, lose: bool) -> None:
+def _check_kills(tmp_path: Path, points: list[tuple[int, int]], *, lose: bool) -> None:
     for process, write in points:
         world = World(tmp_path / f"{process}-{write}")
         copy = tmp_path / f"{process}-{write}.copy"
@@ -63,10 +63,10 @@ def _kill_at(tmp_path: Path, points: list[tuple[int, int]], *, lose: bool) -> No
 def test_killed_before_one_write_in_ten(tmp_path: Path, lose: bool) -> None:
     points = _points(tmp_path)
     start = random.randrange(10)
-    _kill_at(tmp_path, points[start :: 20 if lose else 10], lose=lose)
+    _check_kills(tmp_path, points[start :: 20 if lose else 10], lose=lose)
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("lose", [False, True], ids=["kept", "lost"])
 def test_killed_before_every_write(tmp_path: Path, lose: bool) -> None:
-    _kill_at(tmp_path, _points(tmp_path), lose=lose)
+    _check_kills(tmp_path, _points(tmp_path), lose=lose)

@@ -101,10 +101,10 @@ def test_an_approval_against_a_cancel(one_call: World, kill_before: int | None) 
 
 def test_an_approval_against_the_deadline(tmp_path: Path) -> None:
     for number in range(3):
-        _race_deadline(World(tmp_path / f"deadline{number}"), offset=number * 0.06 - 0.12)
+        _check_deadline_race(World(tmp_path / f"deadline{number}"), offset=number * 0.06 - 0.12)
 
 
-def _race_deadline(world: World, offset: float) -> None:
+def _check_deadline_race(world: World, offset: float) -> None:
     agent = world.workspace / "agents/worker.md"
     agent.write_text(agent.read_text().replace("confirm: [danger]", "confirm: [danger]\nconfirm_timeout: 1s"))
     (world.workspace / "agents/_config/scripts/worker.yaml").write_text(ONE_CALL)

@@ -14,7 +14,7 @@ _LONGEST_COMMAND = 90
 """Writes of the longest command of the story; a kill beyond the end of a command does not happen."""
 
 
-def _storm(folder: Path, seed: int) -> None:
+def _check_storm(folder: Path, seed: int) -> None:
     chance = random.Random(seed)
     world = World(folder / "ws")
     copy = folder / "copy"
@@ -60,10 +60,10 @@ def _poisoned(world: World) -> bool:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_kills(tmp_path: Path, seed: int) -> None:
-    _storm(tmp_path, seed)
+    _check_storm(tmp_path, seed)
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("seed", range(100, 160))
 def test_many_random_kills(tmp_path: Path, seed: int) -> None:
-    _storm(tmp_path, seed)
+    _check_storm(tmp_path, seed)

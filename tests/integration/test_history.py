@@ -17,7 +17,7 @@ from agent_md.graph.messages import from_stored, to_stored
 from agent_md.graph.state import ThreadState
 from agent_md.graph.thread import thread_id
 from agent_md.stores.checkpoints import Checkpoints
-from tests.support.driving import Replies, Workspace, call, turn
+from tests.support.driving import Replies, Sink, Workspace, call, turn
 from tests.support.provider_shape import shape_fault
 
 
@@ -58,6 +58,18 @@ def answer_all(work: Workspace, before_each: Callable[[], None]) -> None:
     if not work.execution.status.final:
         work.answer()
     work.succeeded()
+
+
+def copy_store(work: Workspace) -> None:
+    source, copy = work.folder / ".agentmd/agentmd.db", work.folder / "older.db"
+    with closing(sqlite3.connect(source)) as now, closing(sqlite3.connect(copy)) as kept:
+        now.backup(kept)
+
+
+def put_back_store(work: Workspace) -> None:
+    for file in (work.folder / ".agentmd").glob("agentmd.db*"):
+        file.unlink()
+    (work.folder / "older.db").rename(work.folder / ".agentmd/agentmd.db")
 
 
 class TestOverPauses:
@@ -132,18 +144,10 @@ class TestOverPauses:
         work.tools('@tool\ndef it() -> object:\n    """It."""\n    return [request_input(n) for n in "ab"]\n')
         work.script(turn(call("it")), turn(call("ask_user", question="c")), turn(call("plain", key="1")), "Done.")
         work.start()
-        state, older = work.folder / ".agentmd", work.folder / "older.db"
-        with closing(sqlite3.connect(state / "agentmd.db")) as source, closing(sqlite3.connect(older)) as copy:
-            source.backup(copy)
+        copy_store(work)
         for _ in range(more_answers):
             work.answer(response={"text": "before"})
-
-        def put_back() -> None:
-            for file in state.glob("agentmd.db*"):
-                file.unlink()
-            older.rename(state / "agentmd.db")
-
-        work.restart(meanwhile=put_back)
+        work.restart(meanwhile=lambda: put_back_store(work))
         for question in "abc":
             assert work.the_request().message == question
             work.answer(response={"text": f"answer {question}"})
@@ -151,6 +155,33 @@ class TestOverPauses:
         assert "know more than the store" in caplog.text
         results = [m.content for m in work.histories[-1] if isinstance(m, ToolMessage)]
         assert results == ['["answer a", "answer b"]', "answer c", "did 1"]
+
+    def test_also_about_the_result_of_one_call_of_two(self, work: Workspace) -> None:
+        work.script(turn(call("danger", key="A"), call("danger", key="B")), "Done.")
+        work.start()
+        copy_store(work)
+        work.answer(work.open_requests()[0])
+        work.restart(meanwhile=lambda: put_back_store(work))
+        first, second = work.open_requests()
+        work.answer(first, {"approved": False})
+        work.answer(second)
+        work.succeeded()
+        assert work.results_seen() == ["Action denied by user", "did B"]
+
+    def test_also_about_the_last_answer(self, work: Workspace) -> None:
+        work.script(turn(call("plain", key="1")), "Done.")
+
+        def copy() -> None:
+            if work.calls() and work.calls()[0].state.closed and not (work.folder / "older.db").exists():
+                copy_store(work)
+
+        work.start(Sink(copy))
+        work.restart(meanwhile=lambda: put_back_store(work))
+        assert work.execution.status is Status.RUNNING
+        work.go_on()
+        work.succeeded()
+        assert [event.key for event in work.events() if event.key.startswith("ai:")] == ["ai:0", "ai:1"]
+        assert work.effects() == {"1": 1}
 
     def test_checkpoints_of_a_graph_with_other_nodes_are_made_again(
         self, work: Workspace, caplog: pytest.LogCaptureFixture

@@ -6,12 +6,14 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
 
 from agent_md.errors import AnswerConflict
 from agent_md.executions.model import CallOutcome, CallState, EventType, Outcome, RequestKind, Status
+from agent_md.graph.bench import Bench
 from agent_md.ports import NewAnswer
 from agent_md.runner.advance import Runner
 from tests.support.clock import ManualClock
@@ -369,6 +371,22 @@ class TestCancel:
         work.drive(claim)
         self.check_aborted(work)
         assert work.histories == []
+
+    def test_while_its_parts_are_made(self, work: Workspace) -> None:
+        work.agent()
+        work.script({"text": "Late.", "delay": "60s"})
+        app = work.app
+
+        def make(*parts: Any) -> Bench:
+            app.store.request_cancel(work.execution.id, "cli:ann")
+            return app._bench(*parts)
+
+        runner = Runner(app.store, app._checkpointer, make)
+        for _ in range(3):
+            app.store.version()  # which is looked at for the first time by now
+        asyncio.run(asyncio.wait_for(runner.advance(work.create(), Sink()), 20))
+        self.check_aborted(work)
+        assert work.execution.epoch == 1
 
     def test_at_the_moment_it_begins_to_wait(self, work: Workspace) -> None:
         """The driver looks for a cancellation only now and then; whoever cancels finds a live driver and leaves it."""

@@ -349,12 +349,19 @@ def ask():
         failed(work, SWALLOWED)
         assert work.requests() == []
 
-    def test_a_task_group(self, work: Workspace) -> None:
-        body = "async with asyncio.TaskGroup() as group:\n    group.create_task(ask())\nreturn 'fine'"
-        before = "import asyncio\nasync def ask():\n    return request_input('Name?')"
+    def test_questions_of_a_task_group_get_their_own_answers(self, work: Workspace) -> None:
+        body = """
+async with asyncio.TaskGroup() as group:
+    tasks = [group.create_task(ask(name)) for name in ("first", "second")]
+return " ".join(task.result() for task in tasks)
+"""
+        before = "import asyncio\nasync def ask(name):\n    return request_input(name)"
         start(work, body, way="async def", before=before)
-        failed(work, "or use a TaskGroup around a request")
-        assert work.requests() == []
+        first, second = work.open_requests()
+        work.answer(second, {"text": f"to {second.message}"})
+        work.answer(first, {"text": f"to {first.message}"})
+        work.succeeded()
+        assert work.result() == "to first to second"
 
     def test_a_pause_of_its_own(self, work: Workspace) -> None:
         start(work, "raise Pause")

@@ -114,7 +114,7 @@ class Cli:
 
     def writes_of_last(self) -> int:
         """How many write statements the last command made, if it was not killed."""
-        return int((self._last / "writes").read_text())
+        return int((self._last / "writes").read_text() or "0")
 
 
 def _child(
@@ -129,7 +129,7 @@ def _child(
         _redirect(folder)
         os.environ.update(env)
         prepare()
-        counted = _count_writes(kill_before_write)
+        _count_writes(folder / "writes", kill_before_write)
         sys.argv = ["agentmd", *args]
         from agent_md.cli.main import main
 
@@ -137,7 +137,6 @@ def _child(
             main()
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else 0
-        (folder / "writes").write_text(str(counted()))
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException:
@@ -160,13 +159,16 @@ def _redirect(folder: Path) -> None:
     sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
-def _count_writes(kill_before: int | None) -> Callable[[], int]:
+def _count_writes(path: Path, kill_before: int | None) -> None:
+    """Keeps the count in a file as it grows: a process may end without passing through here again."""
     count = 0
+    kept = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
 
     def seen(statement: str) -> None:
         nonlocal count
         if _WRITES.match(statement):
             count += 1
+            os.pwrite(kept, str(count).encode(), 0)
             if count == kill_before:
                 os.kill(os.getpid(), signal.SIGKILL)
 
@@ -179,7 +181,6 @@ def _count_writes(kill_before: int | None) -> Callable[[], int]:
         return connection
 
     sqlite3.connect = traced  # type: ignore[assignment]
-    return lambda: count
 
 
 def preload() -> None:
