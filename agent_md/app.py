@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_md.agents.registry import Registry, agent_files, scan
-from agent_md.agents.rules import unknown_tools
+from agent_md.agents.rules import hides, unknown_tools
 from agent_md.agents.spec import AgentSpec
 from agent_md.agents.text import Prompt, render
 from agent_md.errors import AgentDisabled, AgentFileInvalid, StateDirUnusable, UnknownExecution, UsageError
@@ -128,6 +128,7 @@ class App:
             if folder.stat().st_uid == os.geteuid():
                 folder.chmod(0o700)
             require_local_disk(folder)
+            self._bind(folder)
             ignore = folder / ".gitignore"
             if not ignore.exists() or not ignore.stat().st_size:  # a full disk left it empty
                 ignore.touch(mode=0o600)
@@ -137,6 +138,21 @@ class App:
                 f"the state folder {folder} cannot be made or written: {error.strerror}; nothing was started. "
                 "Set `state_dir` in config.yaml to a folder that can be written"
             ) from error
+
+    def _bind(self, folder: Path) -> None:
+        """A state folder outside of its workspace belongs to the first one that used it: an execution must not go on
+        with the files and tools of another."""
+        if folder.resolve().is_relative_to(self.settings.workspace.resolve()):
+            return
+        owner, mine = folder / "workspace", str(self.settings.workspace.resolve())
+        if not owner.exists():
+            owner.touch(mode=0o600)
+            owner.write_text(mine, encoding="utf-8", errors="surrogateescape")
+        elif (other := owner.read_text(encoding="utf-8", errors="surrogateescape")) != mine:
+            raise StateDirUnusable(
+                f"the state folder {folder} belongs to the workspace {other}; give this one a `state_dir` of its own, "
+                f"or, if the workspace was moved, write its new path into {owner}"
+            )
 
     # Agents
 
@@ -292,11 +308,15 @@ class App:
         from agent_md.tools.builtin import RESERVED_NAMES, builtin_tools
         from agent_md.tools.custom import load_custom_tools
 
-        tools: list[Tool] = list(builtin_tools(self._sandbox(spec)))
+        tools: list[Tool] = list(builtin_tools(self._sandbox(spec), lambda path: hides(spec, path)))
         for group in [[module] for module in spec.tools] if lenient else [list(spec.tools)]:
             try:
                 tools += load_custom_tools(
-                    self.settings.tools_dir, group, reserved=RESERVED_NAMES, surroundings=foreign_interrupts
+                    self.settings.tools_dir,
+                    group,
+                    reserved=RESERVED_NAMES,
+                    surroundings=foreign_interrupts,
+                    workspace=self.settings.workspace,
                 )
             except UsageError:
                 if not lenient:
@@ -315,6 +335,7 @@ class App:
                 settings.database,
                 settings.checkpoint_database,
                 settings.mcp_config,
+                settings.workspace / "config.yaml",  # it says what is guarded
                 settings.workspace / ".env",  # also under the name of what it links to
             ),
         )

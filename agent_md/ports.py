@@ -209,10 +209,12 @@ class Store(Protocol):
 
     def claim(self, execution_id: ExecutionId, worker: WorkerId) -> Claim | None:
         """Takes a `queued` execution, or a `running` one whose worker is dead, as `running` with the next epoch, and
-        counts an attempt. None if it is waiting, ended, or a live worker holds it. First come, first served."""
+        counts an attempt. A `waiting` one that is to be cancelled is taken too, to be closed. None if it waits
+        otherwise, has ended, or a live worker holds it. First come, first served."""
 
     def abandoned(self) -> list[Execution]:
-        """What a new driver could take: `queued`, and `running` of dead workers; oldest first."""
+        """What a new driver could take: `queued`, `running` of dead workers, and `waiting` that are to be cancelled;
+        oldest first."""
 
     def request_cancel(self, execution_id: ExecutionId, by: str) -> Execution:
         """Notes that the execution is to be cancelled; its driver obeys. The first to ask is kept. An ended one is

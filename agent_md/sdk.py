@@ -4,20 +4,23 @@
     from agent_md.sdk import request_choice, step
 
 A tool that asks is run again from its start when all its questions are answered; each question then gives its answer,
-and each `step` its first result. Questions asked at once (`asyncio.gather`, a `TaskGroup`) belong before any other await.
+and each `step` its first result. If its module was edited between a question and the answer, nothing of it runs until
+a human has confirmed the call anew; answers and results of steps from before the edit are kept then. Questions asked at once (`asyncio.gather`, a `TaskGroup`) belong before any other await.
 """
 
 from __future__ import annotations
 
 import contextvars
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from agent_md.errors import ToolError
+from agent_md.executions.json_values import MAX_DEPTH, is_too_deep
 from agent_md.executions.model import Answer, Outcome, RequestKind
+from agent_md.executions.schemas import check_schema
 
 __all__ = [
     "Context",
@@ -134,8 +137,8 @@ def interrupt(payload: dict[str, Any], *, response_schema: dict[str, Any] | None
     """Asks with any JSON object of at most 16 KiB, and gives the JSON value that was answered.
 
     With `response_schema` (JSON Schema, complete in itself) only values that fit it are accepted. Raises TypeError for
-    a payload that is no JSON object, ValueError for one that is too large or a schema that cannot be used;
-    RequestDenied, RequestExpired.
+    a payload that is no JSON object, ValueError for one that is too large or nested deeper than 64, or a schema that
+    cannot be used; RequestDenied, RequestExpired.
     """
     if not isinstance(payload, dict):
         raise TypeError(f"interrupt() takes a JSON object, not {type(payload).__name__}")
@@ -145,13 +148,7 @@ def interrupt(payload: dict[str, Any], *, response_schema: dict[str, Any] | None
         raise ValueError(f"the payload of interrupt() has {size} bytes, at most {PAYLOAD_LIMIT} are allowed")
     schema = _json("response_schema", response_schema)
     if schema is not None:
-        import jsonschema  # only requests with a schema pay for it
-
-        try:
-            jsonschema.validators.validator_for(schema).check_schema(schema)
-        except jsonschema.SchemaError as error:
-            raise ValueError(f"response_schema is no JSON Schema: {error.message}") from None
-        _check_references(schema)
+        check_schema(schema)
     message = data.get("message") or data.get("prompt") or data.get("question")
     shown = message if isinstance(message, str) else f"{data.get('type') or 'custom'} request"
     return _granted(_call().ask(RequestKind.CUSTOM, shown, payload=data, response_schema=schema)).value
@@ -230,31 +227,10 @@ def _options(options: Any) -> tuple[str, ...]:
     return chosen
 
 
-def _check_references(schema: Any) -> None:
-    """An answer is checked without the network, so whatever the schema refers to must be in it."""
-    import referencing.exceptions
-    from referencing.jsonschema import DRAFT202012
-
-    resolver = referencing.Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
-    for reference in _references(schema):
-        try:
-            resolver.lookup(reference)
-        except referencing.exceptions.Unresolvable:
-            raise ValueError(f"response_schema refers to {reference!r}, which is not in it") from None
-
-
-def _references(schema: Any) -> Iterator[str]:
-    if isinstance(schema, dict):
-        if isinstance(reference := schema.get("$ref"), str):
-            yield reference
-        schema = list(schema.values())
-    if isinstance(schema, list):
-        for item in schema:
-            yield from _references(item)
-
-
 def _json(name: str, value: Any) -> Any:
+    if is_too_deep(value):
+        raise ValueError(f"{name} is nested deeper than {MAX_DEPTH}")
     try:
-        return None if value is None else json.loads(json.dumps(value, allow_nan=False))
+        return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} is not JSON: {error}") from None

@@ -24,7 +24,7 @@ from agent_md.agents.spec import AgentSpec
 from agent_md.errors import UsageError
 from agent_md.executions.model import Decision
 
-__all__ = ["Match", "Rule", "RuleInvalid", "Verdict", "decide", "match", "parse_rule", "unknown_tools"]
+__all__ = ["Match", "Rule", "RuleInvalid", "Verdict", "decide", "hides", "match", "parse_rule", "unknown_tools"]
 
 EVERYTHING = "*"
 """The one rule of `auto_approve` that is not a tool name."""
@@ -68,6 +68,17 @@ class Verdict:
     rule: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    tool: str
+    args: dict[str, Any]
+    subjects: Sequence[str] | None
+    given: dict[str, Any] | None = None
+
+    def match(self, text: str, *, every: bool) -> Match:
+        return match(parse_rule(text), self.tool, self.args, self.subjects, given=self.given, every=every)
+
+
 def parse_rule(text: str) -> Rule:
     """The rule that the text is. Raises RuleInvalid saying what is wrong; whether the tool exists is not checked."""
     name, opened, rest = text.strip().partition("(")
@@ -87,18 +98,29 @@ def parse_rule(text: str) -> Rule:
     return Rule(text, name, pattern, _arguments(pattern))
 
 
-def match(rule: Rule, tool: str, args: dict[str, Any], subjects: Sequence[str] | None, *, every: bool = True) -> Match:
+def match(
+    rule: Rule,
+    tool: str,
+    args: dict[str, Any],
+    subjects: Sequence[str] | None,
+    *,
+    given: dict[str, Any] | None = None,
+    every: bool = True,
+) -> Match:
     """Whether the rule fits a call of `tool`.
 
-    `subjects` are those of the call, None = its arguments. With `every` all subjects must match, else one is enough.
-    An argument that the call does not have is no match.
+    `subjects` are those of the call, None = its arguments: as the tool gets them, and as they were `given`. With
+    `every` all subjects, or both forms of the arguments, must match, else one is enough. An argument that the call does
+    not have is no match.
     """
     if rule.tool != tool:
         return Match.NO
     if rule.pattern is None:
         return Match.YES
-    if subjects is None:
-        return _match_arguments(rule.arguments, args)
+    if subjects is None or (not subjects and not every):
+        found = _match_arguments(rule.arguments, [args, args if given is None else given], every)
+        if subjects is None or found is Match.YES:
+            return found
     if not subjects or (rule.arguments and rule.arguments[0][0] in args):
         return Match.UNCLEAR
     matches = [_glob(rule.pattern, subject) for subject in subjects]
@@ -106,22 +128,34 @@ def match(rule: Rule, tool: str, args: dict[str, Any], subjects: Sequence[str] |
 
 
 def decide(
-    spec: AgentSpec, tool: str, args: dict[str, Any], subjects: Sequence[str] | None, requires_approval: bool
+    spec: AgentSpec,
+    tool: str,
+    args: dict[str, Any],
+    subjects: Sequence[str] | None,
+    requires_approval: bool,
+    given: dict[str, Any] | None = None,
 ) -> Verdict:
     """What to do with a proposed call of an agent, and by which rule.
 
-    `requires_approval` is what the tool declares of itself; `subjects` as in `match`.
+    `requires_approval` is what the tool declares of itself; `subjects` and `given` as in `match`.
     """
-    denial, rule = _first(spec.deny, tool, args, subjects)
+    call = _Call(tool, args, subjects, given)
+    denial, rule = _first(spec.deny, call)
     if denial is Match.YES:
         return Verdict(Decision.REFUSE, "deny", rule)
     if denial is Match.UNCLEAR:
         return Verdict(Decision.ASK, "deny", rule)
-    guard = _guard(spec, tool, args, subjects, requires_approval)
+    guard = _guard(spec, call, requires_approval)
     if guard is None:
         return Verdict(Decision.RUN)
-    lifted = _lifted(spec.auto_approve, tool, args, subjects)
+    lifted = _lifted(spec.auto_approve, call)
     return guard if lifted is None else Verdict(Decision.RUN, "auto_approve", lifted)
+
+
+def hides(spec: AgentSpec, path: str) -> bool:
+    """Whether a `deny` rule with a pattern keeps `file_read` or `file_glob` from the file with this subject."""
+    rules = [text for text in spec.deny if parse_rule(text).pattern is not None]
+    return any(_first(rules, _Call(tool, {}, (path,)))[0] is Match.YES for tool in ("file_read", "file_glob"))
 
 
 def unknown_tools(
@@ -140,23 +174,19 @@ def _unknown(rule: str, known: Collection[str]) -> bool:
     return rule != EVERYTHING and parse_rule(rule).tool not in known
 
 
-def _guard(
-    spec: AgentSpec, tool: str, args: dict[str, Any], subjects: Sequence[str] | None, requires_approval: bool
-) -> Verdict | None:
+def _guard(spec: AgentSpec, call: _Call, requires_approval: bool) -> Verdict | None:
     for source, rules in (("confirm", spec.confirm), ("confirm_tools", spec.confirm_tools)):
-        found, rule = _first(rules, tool, args, subjects)
+        found, rule = _first(rules, call)
         if found is not Match.NO:
             return Verdict(Decision.ASK, source, rule)
     return Verdict(Decision.ASK, "requires_approval") if requires_approval else None
 
 
-def _first(
-    rules: Iterable[str], tool: str, args: dict[str, Any], subjects: Sequence[str] | None
-) -> tuple[Match, str | None]:
+def _first(rules: Iterable[str], call: _Call) -> tuple[Match, str | None]:
     """The first rule that fits, else the first whose fit is unclear."""
     unclear = None
     for text in rules:
-        found = match(parse_rule(text), tool, args, subjects, every=False)
+        found = call.match(text, every=False)
         if found is Match.YES:
             return found, text
         if found is Match.UNCLEAR:
@@ -164,9 +194,9 @@ def _first(
     return (Match.UNCLEAR, unclear) if unclear else (Match.NO, None)
 
 
-def _lifted(rules: Iterable[str], tool: str, args: dict[str, Any], subjects: Sequence[str] | None) -> str | None:
+def _lifted(rules: Iterable[str], call: _Call) -> str | None:
     for text in rules:
-        if text == EVERYTHING or match(parse_rule(text), tool, args, subjects) is Match.YES:
+        if text == EVERYTHING or call.match(text, every=True) is Match.YES:
             return text
     return None
 
@@ -179,16 +209,36 @@ def _arguments(pattern: str) -> tuple[tuple[str, str], ...]:
     return tuple((item[1], pattern[item.end() : end].strip()) for item, end in zip(found, ends, strict=True))
 
 
-def _match_arguments(wanted: Sequence[tuple[str, str]], args: dict[str, Any]) -> Match:
+def _match_arguments(wanted: Sequence[tuple[str, str]], forms: Sequence[dict[str, Any]], every: bool) -> Match:
     if not wanted:
         return Match.UNCLEAR
-    return _yes(all(name in args and _glob(glob, _text(args[name])) for name, glob in wanted))
+    fits = [all(name in args and _fits(glob, args[name]) for name, glob in wanted) for args in forms]
+    return _yes(all(fits) if every else any(fits))
+
+
+def _fits(glob: str, value: Any) -> bool:
+    """Whether a spelling of the value fits: a whole number may be written with `.0` or without."""
+    whole = _whole(value)
+    texts = {_text(value), _text(whole)}
+    if isinstance(whole, int) and not isinstance(whole, bool):
+        texts.add(f"{whole}.0")
+    return any(_glob(glob, text) for text in texts)
 
 
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _whole(item) for name, item in value.items()}
+    return value
 
 
 def _yes(value: bool) -> Match:

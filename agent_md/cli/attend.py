@@ -18,6 +18,7 @@ from agent_md.cli.output import note
 from agent_md.cli.prompt import PromptClosed, TerminalPrompt, ask_request
 from agent_md.cli.questions import summary, withdrawn
 from agent_md.cli.showing import Showing
+from agent_md.cli.streams import divert_tool_output, person
 from agent_md.cli.workspace import login
 from agent_md.errors import AnswerConflict, CannotGoOn, UsageError
 from agent_md.executions.answers import validate_response
@@ -55,8 +56,10 @@ def attend(
 ) -> int:
     """Attends the shown execution until it ends or is left waiting, driving it with `claim`; gives the exit code.
 
-    `prompt` None = nobody is there to ask. `may_drive`: whether to take it when it is free; else it is followed. As `asyncio.run`, but what refuses to be cancelled does not hold up the end.
+    `prompt` None = nobody is there to ask. `may_drive`: whether to take it when it is free; else it is followed. As
+    `asyncio.run`, but what refuses to be cancelled does not hold up the end.
     """
+    divert_tool_output(app.settings.state_dir)  # there is a state folder by now
     attendant = _Attendant(app, showing, prompt, on_ask, may_drive)
     loop = asyncio.new_event_loop()
     try:
@@ -287,7 +290,10 @@ class _Attendant:
                 _exit_now(_EXIT_INTERRUPTED)
             self._pressed = True
             with suppress(OSError):  # unbuffered: a signal may come in the middle of a print
-                os.write(2, f"cancelling execution {self._id}; press Ctrl-C again to leave at once\n".encode())
+                os.write(
+                    person(sys.stderr).fileno(),
+                    f"cancelling execution {self._id}; press Ctrl-C again to leave at once\n".encode(),
+                )
         loop.call_soon_threadsafe(self._obey, number)
 
     def _obey(self, number: int) -> None:
@@ -320,5 +326,5 @@ def _handled(
 
 def _exit_now(code: int) -> NoReturn:
     with suppress(OSError):
-        sys.stdout.flush()
+        person(sys.stdout).flush()
     os._exit(code)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from agent_md.errors import AnswerRefused, UsageError
+from agent_md.executions.json_values import parse_strictly
 from agent_md.executions.model import Request, RequestKind
 
 __all__ = ["ANSWER_FLAGS", "Given", "given_by"]
@@ -79,10 +79,6 @@ def _object(option: str, text: str) -> dict[str, Any]:
 
 def _json(option: str, text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+        return parse_strictly(text)
+    except ValueError as error:
         raise AnswerRefused(f"{option} is not JSON: {error}; nothing was answered") from None
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON value")

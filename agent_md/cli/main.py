@@ -18,6 +18,7 @@ import typer
 from agent_md import __version__
 from agent_md.cli import answers, inspect, runs, server
 from agent_md.cli.output import NoReader, give_up, note
+from agent_md.cli.streams import person
 from agent_md.cli.text import one_line, visible
 from agent_md.errors import AgentmdError, codes_of
 
@@ -64,7 +65,7 @@ def _root(
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:
-        print(context.get_help(), file=sys.stderr)
+        print(context.get_help(), file=person(sys.stderr))
         raise typer.Exit(2)
     if workspace is not None:
         context.default_map = {context.invoked_subcommand: {"workspace": workspace}}
@@ -81,11 +82,12 @@ def main() -> None:
 
 def _end(code: int) -> NoReturn:
     """Ends at once, whatever a tool left behind: threads, which the interpreter would wait for, and coroutines."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (sys.stdout, sys.stderr, person(sys.stdout), person(sys.stderr)):
         try:
             stream.flush()
-        except OSError:
-            give_up(stream)
+        except (OSError, ValueError):  # ValueError: a tool has closed it
+            with suppress(OSError, ValueError):
+                give_up(stream)
     if threading.active_count() > 1:
         logging.shutdown()
         os._exit(code)

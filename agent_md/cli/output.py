@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 from agent_md.cli.render import RunView, header
 from agent_md.cli.screen import Screen
+from agent_md.cli.streams import person
 from agent_md.cli.text import one_line, visible
 from agent_md.executions.model import Event, EventType, Execution, Request
 from agent_md.shapes import request_shape, run_event_line
@@ -24,18 +25,18 @@ class NoReader(Exception):
 def say(text: str) -> None:
     """One line or more to standard output, at once. Raises NoReader, or OSError when it cannot be written."""
     try:
-        print(text, flush=True)
+        print(text, file=person(sys.stdout), flush=True)
     except BrokenPipeError:
-        give_up(sys.stdout)
+        give_up(person(sys.stdout))
         raise NoReader from None
 
 
 def note(text: str) -> None:
     """A line for the person, to standard error; standard output is for results."""
     try:
-        print(one_line(text), file=sys.stderr, flush=True)
+        print(one_line(text), file=person(sys.stderr), flush=True)
     except OSError:
-        give_up(sys.stderr)
+        give_up(person(sys.stderr))
 
 
 def give_up(stream: TextIO) -> None:

@@ -26,16 +26,16 @@ def pager_command(environ: Mapping[str, str]) -> list[str] | None:
     return words if words and shutil.which(words[0], path=environ.get("PATH")) else None
 
 
-async def show_paged(text: str, command: list[str], environ: Mapping[str, str], terminal: int) -> bool:
+async def show_paged(text: str, command: list[str], environ: Mapping[str, str], terminal: int, output: int) -> bool:
     """Whether the pager showed the text and the user left it; False if it could not be run or failed.
 
     Never through a shell; ended at once if this task is cancelled. The text must be safe already. `terminal` is the
-    descriptor whose modes are restored.
+    descriptor whose modes are restored, `output` the one that the pager writes to.
     """
     secure = {"LESS": "FRX"} | dict(environ) | {"LESSSECURE": "1"}
     with _restored(terminal):
         try:
-            process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, env=secure)
+            process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=output, env=secure)
         except OSError:
             return False
         try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from agent_md.errors import AnswerRefused
+from agent_md.executions.json_values import parse_strictly
 
 __all__ = ["parse_choice", "parse_confirm", "parse_json", "parse_selection", "parse_text"]
 
@@ -50,8 +50,8 @@ def parse_selection(line: str, options: Sequence[str], *, multi: bool) -> list[i
 def parse_json(line: str) -> Any:
     """Any JSON value."""
     try:
-        return json.loads(line, parse_constant=_no_json)
-    except (ValueError, RecursionError) as error:
+        return parse_strictly(line)
+    except ValueError as error:
         raise AnswerRefused(f'this is no JSON value ({error}); a text needs quotes: "…"') from None
 
 
@@ -61,7 +61,3 @@ def _option(part: str, options: Sequence[str]) -> int:
     if part in options:
         return options.index(part)
     raise AnswerRefused(f"{part or 'an empty line'} is no option; type a number from 1 to {len(options)}")
-
-
-def _no_json(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not allowed")

@@ -20,6 +20,7 @@ from agent_md.cli.pager import pager_command, show_paged
 from agent_md.cli.parsing import parse_choice, parse_confirm, parse_json, parse_selection, parse_text
 from agent_md.cli.questions import OTHER, QuestionText, question_texts
 from agent_md.cli.screen import Screen, unpainted
+from agent_md.cli.streams import person
 from agent_md.cli.text import one_line, width_of
 from agent_md.errors import AgentmdError, AnswerRefused
 from agent_md.executions.answers import validate_response
@@ -41,7 +42,7 @@ class PromptClosed(AgentmdError):
 
 def can_prompt(source: TextIO | None = None, output: TextIO | None = None) -> bool:
     """Whether both standard input and standard output are terminals; only then may a human be asked."""
-    streams = (source or sys.stdin, output or sys.stdout)
+    streams = (source or sys.stdin, output or person(sys.stdout))
     return all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
 
 
@@ -61,7 +62,7 @@ class TerminalPrompt:
     ) -> None:
         self.screen = screen
         self._source = sys.stdin.fileno() if source is None else source
-        self._output = sys.stdout if output is None else output
+        self._output = person(sys.stdout) if output is None else output
         self._environ = environ
 
     async def ask(self, question: QuestionText, parse: Callable[[str], T]) -> T:
@@ -99,7 +100,7 @@ class TerminalPrompt:
         if command is None:
             return False
         self._output.flush()
-        return await show_paged(text, command, self._environ, self._source)
+        return await show_paged(text, command, self._environ, self._source, self._output.fileno())
 
     def _rows(self, lines: tuple[str, ...]) -> int:
         width = self.screen.width

@@ -9,6 +9,7 @@ from functools import partial
 
 from agent_md.app import App
 from agent_md.cli.output import NoReader, Output, give_up, note
+from agent_md.cli.streams import person
 from agent_md.executions.model import Event, EventType, ExecutionId, Request
 
 __all__ = ["Showing"]
@@ -60,5 +61,5 @@ class Showing:
             with suppress(NoReader):
                 show()
         except OSError as error:
-            give_up(sys.stdout)
+            give_up(person(sys.stdout))
             note(f"standard output cannot be written ({error.strerror}); execution {self.execution_id} goes on")

@@ -67,12 +67,16 @@ def is_suspicious(value: Any) -> bool:
     That is what `visible` escapes, except newlines, tabs, Windows line ends and the joiners of emoji; and long runs of
     blanks that push the rest out of sight.
     """
-    if isinstance(value, str):
-        return _SUSPICIOUS.search(_JOINED_EMOJI.sub("", value)) is not None
-    if isinstance(value, dict):
-        return any(is_suspicious(key) or is_suspicious(item) for key, item in value.items())
-    if isinstance(value, list | tuple):
-        return any(is_suspicious(item) for item in value)
+    pending = [value]
+    while pending:
+        match pending.pop():
+            case str(text):
+                if _SUSPICIOUS.search(_JOINED_EMOJI.sub("", text)):
+                    return True
+            case dict(entries):
+                pending += [*entries.keys(), *entries.values()]
+            case list(items) | tuple(items):
+                pending += items
     return False
 
 

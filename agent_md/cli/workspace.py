@@ -19,6 +19,7 @@ import typer
 from agent_md.app import App
 from agent_md.cli.prompt import TerminalPrompt, can_prompt
 from agent_md.cli.screen import Screen
+from agent_md.cli.streams import divert_tool_output, person
 from agent_md.errors import StoreFull, StoreReadOnly
 from agent_md.settings import Settings, load_settings
 
@@ -47,6 +48,7 @@ def open_app(workspace: Path | None, *, drives: bool = False) -> Iterator[App]:
     try:
         if drives:
             os.chdir(settings.workspace)
+            divert_tool_output(settings.state_dir)
             _log_to_file(settings)
         yield app
     finally:
@@ -139,7 +141,7 @@ def login() -> str:
 
 def screen() -> Screen:
     """What standard output is."""
-    return Screen.of(sys.stdout)
+    return Screen.of(person(sys.stdout))
 
 
 def terminal(*, asks: bool) -> TerminalPrompt | None:

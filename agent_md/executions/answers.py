@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from agent_md.errors import AnswerRefused
+from agent_md.executions.json_values import MAX_DEPTH, has_no_json_number, is_too_deep
 from agent_md.executions.model import Answer, Outcome, Request, RequestKind, RequestSource
+from agent_md.executions.schemas import check_answer
 
 __all__ = ["DENIED", "denial_text", "validate_response"]
 
@@ -18,6 +20,12 @@ def validate_response(request: Request, response: Any) -> tuple[Outcome, Any]:
     The value is what is stored and compared: equal values are the same answer. Edited arguments of a confirm are only
     checked for their shape here; whether the tool takes them is for the caller.
     """
+    if is_too_deep(response):
+        raise AnswerRefused(f"the answer is nested deeper than {MAX_DEPTH}; nothing was answered")
+    if has_no_json_number(response):
+        raise AnswerRefused(
+            "the answer has a number that is not finite, which JSON does not have; nothing was answered"
+        )
     match request.kind:
         case RequestKind.CONFIRM:
             return _confirm(request, response)
@@ -122,15 +130,7 @@ def _check_question_answer(question: str, answer: Any, *, multi: bool) -> None:
 
 def _custom(request: Request, response: Any) -> Any:
     if request.response_schema is not None:
-        import jsonschema  # only requests with a schema pay for it
-
-        try:
-            jsonschema.validate(response, request.response_schema)
-        except jsonschema.ValidationError as error:
-            place = "".join(f"[{part!r}]" for part in error.absolute_path)
-            raise AnswerRefused(f"the answer{place} does not fit the request's schema: {error.message}") from None
-        except Exception as error:  # a schema that cannot be followed, in endless reference to itself perhaps
-            raise AnswerRefused(f"the request's schema cannot be checked: {type(error).__name__}") from None
+        check_answer(request.response_schema, response)
     return response
 
 

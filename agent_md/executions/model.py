@@ -209,6 +209,8 @@ class RequestContent:
     message: str
     digest: str
     """For the gate: of exactly the action shown. For a tool: of kind and payload."""
+    action_digest: str | None = None
+    """For a tool: of the action that was running when it asked. None in requests of older versions."""
     occurrence: int = 0
     tool_name: str | None = None
     tool_args: dict[str, Any] | None = None

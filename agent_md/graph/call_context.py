@@ -64,9 +64,10 @@ class _Raised:
 class RunningCall:
     """`agent_md.sdk.CallContext` of one pass of one call; made anew for each pass. Safe to use from several threads."""
 
-    def __init__(self, bench: Bench, call: Call) -> None:
+    def __init__(self, bench: Bench, call: Call, action_digest: str) -> None:
         self._bench = bench
         self._call = call
+        self._action_digest = action_digest
         self._lock = threading.Lock()
         self._known: dict[RequestId, Request] = {
             request.id: request
@@ -161,6 +162,7 @@ class RunningCall:
             kind=kind,
             message=message,
             digest=digest,
+            action_digest=self._action_digest,
             occurrence=occurrence,
             expires_in=self._bench.spec.confirm_timeout,
             **fields,

@@ -1,6 +1,6 @@
 """The one place that decides whether a call runs, is refused, or asks a human first.
 
-The decision is taken once, on the name and the arguments that the model gave, when its message is stored.
+The decision is taken once, on the name and the arguments, as the model gave them and as the tool will get them, when its message is stored.
 """
 
 from __future__ import annotations
@@ -48,39 +48,42 @@ def propose(
     """
     proposals = []
     for index, call in enumerate(calls):
-        position, call_id = Position(turn, index), call["id"] or ""
+        position, call_id, args = Position(turn, index), call["id"] or "", call["args"]
         try:
             if index >= calls_left:
                 raise ToolError(f"not executed: max_tool_calls ({spec.settings.max_tool_calls}) is reached")
             if call_id in unreadable:
                 raise InvalidArguments(unreadable[call_id])
-            request = _decide(spec, tools, execution_id, position, call)
+            args, request = _decide(spec, tools, execution_id, position, call)
             decision, reason = (Decision.ASK if request else Decision.RUN), None
         except ToolError as error:
             decision, reason, request = Decision.REFUSE, f"Error: {error}", None
-        proposals.append(Proposal(position, call_id, call["name"], call["args"], decision, reason, request))
+        proposals.append(Proposal(position, call_id, call["name"], args, decision, reason, request))
     return proposals
 
 
 def _decide(
     spec: AgentSpec, tools: Mapping[str, Tool], execution_id: ExecutionId, position: Position, call: ToolCall
-) -> NewRequest | None:
-    """The request of a guarded call, None for one that runs. Raises ToolError for one that is refused."""
+) -> tuple[dict[str, Any], NewRequest | None]:
+    """The arguments that the tool will get, and the request of a guarded call, None for one that runs.
+
+    Raises ToolError for one that is refused.
+    """
     tool = tools.get(call["name"])
     if tool is None:
         raise ToolError(f"there is no tool {call['name']!r}; the tools are: {', '.join(sorted(tools))}")
     with tool_errors(tool):
         args = tool.validate(call["args"])
-        decision = _by_rules(spec, tool, args)
+        decision = _by_rules(spec, tool, args, call["args"])
         if decision is Decision.REFUSE:
             raise ToolError(f"{tool.name} is {NOT_ALLOWED}")
         if decision is Decision.RUN:
-            return None
-        return confirmation(spec, execution_id, position, tool, call["args"], tool.plan(args))
+            return args, None
+        return args, confirmation(spec, execution_id, position, tool, args, tool.plan(args))
 
 
-def _by_rules(spec: AgentSpec, tool: Tool, args: dict[str, Any]) -> Decision:
-    return decide(spec, tool.name, args, tool.subjects(args), tool.options.requires_approval).decision
+def _by_rules(spec: AgentSpec, tool: Tool, args: dict[str, Any], given: dict[str, Any]) -> Decision:
+    return decide(spec, tool.name, args, tool.subjects(args), tool.options.requires_approval, given).decision
 
 
 def confirmation(
@@ -94,7 +97,7 @@ def confirmation(
     occurrence: int = 0,
     why: str | None = None,
 ) -> NewRequest:
-    """The request to confirm exactly this action; `occurrence` counts the requests of the call, `why` says what is new."""
+    """The request to confirm exactly this action, with the arguments that the tool will get; `occurrence` counts the requests of the call, `why` says what is new."""
     message = f"Confirm {tool.name} {json.dumps(args, ensure_ascii=False)}"
     return NewRequest(
         id=RequestId(f"{execution_id}-{position}" + (f"-again{occurrence}" if occurrence else "")),
@@ -121,6 +124,6 @@ def edited_plan(spec: AgentSpec, tools: Mapping[str, Tool], tool_name: str, args
         raise ToolError(f"the tool {tool_name!r} is gone")
     with tool_errors(tool):
         checked = tool.validate(args)
-        if _by_rules(spec, tool, checked) is Decision.REFUSE:
+        if _by_rules(spec, tool, checked, args) is Decision.REFUSE:
             raise InvalidArguments(f"{tool_name} with these arguments is {NOT_ALLOWED}")
         return tool.plan(checked)

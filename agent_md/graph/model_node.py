@@ -8,6 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.tool import ToolCall
 
 from agent_md.errors import ModelFailed
+from agent_md.executions.json_values import MAX_DEPTH, is_too_deep
 from agent_md.graph.bench import Bench
 from agent_md.graph.gate import propose
 from agent_md.graph.limits import check_before_model_call, count_calls
@@ -71,12 +72,13 @@ def _stored(message: AIMessage) -> dict[str, Any]:
 def _placed(message: AIMessage, message_id: str, turn: int) -> tuple[AIMessage, dict[str, str]]:
     """The message under our id, each of its calls with an id of its own (some models give none, or one twice).
 
-    Calls whose arguments are no JSON become calls without arguments, so that they are answered like any other; what is
-    wrong with them comes by call id.
+    Calls whose arguments are no JSON, or are nested too deeply, become calls without arguments, so that they are
+    answered like any other; what is wrong with them comes by call id.
     """
     given: list[ToolCall] = list(message.tool_calls)
     broken = [ToolCall(name=call["name"] or _NAMELESS, args={}, id=call["id"]) for call in message.invalid_tool_calls]
     calls: list[ToolCall] = []
+    unreadable: dict[str, str] = {}
     taken = {""}
     reserved = {call["id"] for call in (*given, *broken)}
     for index, call in enumerate((*given, *broken)):
@@ -86,10 +88,12 @@ def _placed(message: AIMessage, message_id: str, turn: int) -> tuple[AIMessage, 
             while call_id in reserved:
                 call_id += "x"
         taken.add(call_id)
-        calls.append({**call, "name": call["name"] or _NAMELESS, "id": call_id})
-    unreadable = {
-        call["id"] or "": f"the arguments of {call['name']!r} are not JSON; nothing was run"
-        for call in calls[len(given) :]
-    }
+        name, args = call["name"] or _NAMELESS, call["args"]
+        if index >= len(given):
+            unreadable[call_id] = f"the arguments of {name!r} are not JSON; nothing was run"
+        elif is_too_deep(args):
+            unreadable[call_id] = f"the arguments of {name!r} are nested deeper than {MAX_DEPTH}; nothing was run"
+            args = {}
+        calls.append({**call, "name": name, "args": args, "id": call_id})
     placed = {"id": message_id, "tool_calls": calls, "invalid_tool_calls": []}
     return message.model_copy(update=placed), unreadable

@@ -122,10 +122,13 @@ class ToolNode:
         return await self._run_unasked(call, tool)
 
     async def _run_unasked(self, call: Call, tool: Tool) -> End | _Ask:
+        asked_by = {request.action_digest for request in self._requests(call.position)} - {None}
         for _ in range(_REPLANS):
             try:
                 args, plan = _planned(tool, call.args)
-                return await self._perform(call, tool, call.args, args, plan)
+                if asked_by - {plan.digest}:  # the answers were given to another action than this one
+                    return self._ask_again(call, tool, call.args, [], "was changed since it asked")
+                return await self._perform(call, tool, args, plan)
             except TargetChanged as error:
                 changed = error
             except ToolError as error:
@@ -141,7 +144,7 @@ class ToolNode:
         try:
             args, plan = _planned(tool, given)
             if plan.digest == (request.answer.digest or request.digest):
-                return await self._perform(call, tool, given, args, plan)
+                return await self._perform(call, tool, args, plan)
         except TargetChanged:
             pass
         except ToolError as error:
@@ -152,23 +155,21 @@ class ToolNode:
         self, call: Call, tool: Tool, given: dict[str, Any], gate: list[Request], what_happened: str
     ) -> End | _Ask:
         try:
-            _, plan = _planned(tool, given)
+            args, plan = _planned(tool, given)
         except ToolError as error:
             return failed(error)
         target = plan.preview.resolved if plan.preview else None
         request = confirmation(
-            *(self._bench.spec, self._bench.execution_id, call.position, tool, given, plan),
-            occurrence=max(len(gate), 1),
+            *(self._bench.spec, self._bench.execution_id, call.position, tool, args, plan),
+            occurrence=gate[-1].occurrence + 1 if gate else 1,
             why=f"{target or 'its source'} {what_happened}",
         )
         return _Ask((request,))
 
-    async def _perform(
-        self, call: Call, tool: Tool, given: dict[str, Any], args: dict[str, Any], plan: Plan
-    ) -> End | _Ask:
+    async def _perform(self, call: Call, tool: Tool, args: dict[str, Any], plan: Plan) -> End | _Ask:
         """One pass of the tool; `started` is stored before it. Raises TargetChanged when nothing was done."""
-        running = RunningCall(self._bench, call)
-        self._bench.journal.start_call(call.position, given, plan.effect)
+        running = RunningCall(self._bench, call, plan.digest)
+        self._bench.journal.start_call(call.position, args, plan.effect)
         token = current_call.set(running)
         try:
             async with asyncio.timeout(tool.options.timeout) as limit:

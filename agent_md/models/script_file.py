@@ -121,6 +121,8 @@ def load_script(scripts_dir: Path, name: str) -> Script:
 
 def _text_of(path: Path) -> str:
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise ScriptInvalid(f"the script {path} cannot be read: it is not a file")
         data = path.read_bytes()
     except FileNotFoundError:
         raise ScriptInvalid(f"there is no script {path}; create it, or name another one as the model") from None

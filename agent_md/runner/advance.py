@@ -40,6 +40,8 @@ MAX_ATTEMPTS = 3
 
 _POLL_S = 0.05
 _CANCEL_GRACE_S = 1.0
+_LONGEST_LAP_S = 1.0
+"""The most time of work between two looks at the clock: what is more, the process was stopped."""
 
 MakeBench = Callable[[Execution, AgentSpec, Journal, ProgressSink], Bench]
 """Makes the parts for one drive; raises nothing that depends on this process (its model call may raise UsageError)."""
@@ -173,14 +175,20 @@ class Runner:
         return Ending(status, error=error, ended_by=ended_by, closings=closings)
 
     async def _supervise(self, bench: Bench) -> str | None:
-        """Works until done, cancelled or out of time; gives the output, or None when the execution waits."""
+        """Works until done, cancelled or out of time; gives the output, or None when the execution waits.
+
+        The time is added up look by look, so that one in which this process was stopped counts as one second.
+        """
         timeout = bench.spec.settings.timeout
-        deadline = time.monotonic() + timeout - bench.execution.work_ms / 1000
+        used = bench.execution.work_ms / 1000
+        looked = time.monotonic()
         version: int | None = None
         work = asyncio.create_task(self._work(bench))
         try:
             while not work.done():
-                if time.monotonic() >= deadline:
+                now = time.monotonic()
+                used, looked = used + min(now - looked, _LONGEST_LAP_S), now
+                if used >= timeout:
                     raise WorkTimeout(f"settings.timeout: {timeout:g} s of work are used up")
                 if (current := self._store.version()) != version:
                     version = current

@@ -65,10 +65,14 @@ class Tool(Protocol):
     def options(self) -> ToolOptions: ...
 
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
-        """The arguments as the tool will get them. Raises InvalidArguments naming each field that does not fit."""
+        """The arguments as the tool will get them, defaults filled in, as JSON; checked again, they stay the same.
+
+        Raises InvalidArguments naming each field that does not fit.
+        """
 
     def subjects(self, args: dict[str, Any]) -> tuple[str, ...] | None:
-        """What rules with a pattern are matched against, all of them; None = the arguments themselves (`name=glob`).
+        """What rules with a pattern are matched against, all of them; None = the arguments themselves (`name=glob`),
+        none at all = no pattern can be applied for sure, so one in a rule asks.
 
         For a file tool the resolved path relative to its root (`alias/…` for a declared one). Raises ToolError for a
         path that is not allowed at all.

@@ -6,14 +6,14 @@ from agent_md.tools.ask_user import AskUser
 from agent_md.tools.base import Tool
 from agent_md.tools.changes import FileDelete, FileEdit, FileMove, FileWrite
 from agent_md.tools.files import FileRead
-from agent_md.tools.globbing import FileGlob
+from agent_md.tools.globbing import FileGlob, Hidden, nothing_hidden
 from agent_md.tools.sandbox import Sandbox
 
 __all__ = ["BUILTIN_NAMES", "RESERVED_NAMES", "builtin_tools"]
 
-_FILE_TOOLS = (FileRead, FileWrite, FileEdit, FileGlob, FileMove, FileDelete)
+_FILE_TOOLS = (FileRead, FileWrite, FileEdit, FileMove, FileDelete)
 
-BUILTIN_NAMES: frozenset[str] = frozenset({*(tool.name for tool in _FILE_TOOLS), AskUser.name})
+BUILTIN_NAMES: frozenset[str] = frozenset({*(tool.name for tool in _FILE_TOOLS), FileGlob.name, AskUser.name})
 """The tools of `builtin_tools`."""
 
 RESERVED_NAMES: frozenset[str] = BUILTIN_NAMES | {
@@ -30,6 +30,7 @@ RESERVED_NAMES: frozenset[str] = BUILTIN_NAMES | {
 """Every name that a tool of the product has in some agent; a custom or MCP tool that takes one is refused."""
 
 
-def builtin_tools(sandbox: Sandbox) -> list[Tool]:
-    """The file tools of one sandbox, and `ask_user`."""
-    return [*(tool(sandbox) for tool in _FILE_TOOLS), AskUser()]
+def builtin_tools(sandbox: Sandbox, hidden: Hidden = nothing_hidden) -> list[Tool]:
+    """The file tools of one sandbox, and `ask_user`. `file_glob` leaves out the files whose subject is `hidden`."""
+    tools: list[Tool] = [tool(sandbox) for tool in _FILE_TOOLS]
+    return [*tools, FileGlob(sandbox, hidden), AskUser()]

@@ -88,7 +88,7 @@ class _ChangingTool(FileTool, ABC):
     def _planned(self, args: dict[str, Any], places: Sequence[Place], draft: _Draft) -> Plan:
         before = _states_text(places, draft.before)
         return Plan(
-            digest=action_digest(self.name, args, before),
+            digest=action_digest(self.name, args, before, *(place.stamp() for place in places)),
             preview=draft.preview,
             effect=CallEffect(before=before, after=_states_text(places, draft.after)),
         )
@@ -291,6 +291,10 @@ def _replaced(path: str, text: str | None, args: dict[str, Any]) -> str:
     first = text.find(old)
     if first < 0:
         raise ToolError(f"old_text is not in {path}; read the file and give the text exactly as it stands")
+    count = text.count(old) if args.get("replace_all", False) else 1
+    size = len(text.encode()) + count * (len(new.encode()) - len(old.encode()))
+    if size > _TEXT_LIMIT:
+        raise ToolError(f"{path} would have {size} bytes, at most {_TEXT_LIMIT} are allowed; nothing was done")
     if args.get("replace_all", False):
         return text.replace(old, new)
     if text.find(old, first + 1) >= 0:

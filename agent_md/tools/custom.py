@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -31,12 +32,17 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
 def load_custom_tools(
-    tools_dir: Path, modules: Sequence[str], *, reserved: Collection[str], surroundings: Surroundings = nullcontext
+    tools_dir: Path,
+    modules: Sequence[str],
+    *,
+    reserved: Collection[str],
+    surroundings: Surroundings = nullcontext,
+    workspace: Path | None = None,
 ) -> list[Tool]:
     """The tools of these modules, in order. `reserved` are names that they may not have.
 
     A module is imported once in a process as long as its source is the same. Each call runs inside a fresh
-    `surroundings()`. Raises AgentFileInvalid, one line a mistake, with file and line: no such module, errors while it
+    `surroundings()`, and begins with `workspace` as the current folder (None = leaves it). Raises AgentFileInvalid, one line a mistake, with file and line: no such module, errors while it
     is imported, no tool in it, a name that is taken or that no provider takes.
     """
     tools: list[Tool] = []
@@ -54,7 +60,7 @@ def load_custom_tools(
         for tool in found:
             try:
                 _check_name(tool.name, taken)
-                tools.append(CustomTool(module, tool, surroundings))
+                tools.append(CustomTool(module, tool, surroundings, workspace))
             except ValueError as error:
                 mistakes.append(f"{_place(module, tool)}: {one_line(str(error), 500)}")
             else:
@@ -71,20 +77,23 @@ class CustomTool:
     module that was edited since it was loaded is loaded again first, one edited since the plan does not run.
     """
 
-    def __init__(self, module: ToolModule, tool: BaseTool, surroundings: Surroundings) -> None:
+    def __init__(
+        self, module: ToolModule, tool: BaseTool, surroundings: Surroundings, workspace: Path | None = None
+    ) -> None:
         self._module = module
         self._tool = tool
         self._surroundings = surroundings
+        self._workspace = workspace
         self.name: str = tool.name
         self.description: str = tool.description
         self.parameters: dict[str, Any] = parameters_of(tool)
         self.options = _options(tool)
 
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
-        return validate_with(self._tool, args)
+        return validate_with(self._tool, args).values
 
-    def subjects(self, args: dict[str, Any]) -> None:
-        return None
+    def subjects(self, args: dict[str, Any]) -> tuple[str, ...] | None:
+        return None if validate_with(self._tool, args).exact else ()
 
     def plan(self, args: dict[str, Any]) -> Plan:
         return self._planned(args, self._source())
@@ -100,11 +109,23 @@ class CustomTool:
             validate_with(tool, args)
         except ValueError as error:
             raise ToolError(f"{self.name} cannot run: {one_line(str(error), 500)}") from error
+        self._enter_workspace()
         with self._surroundings():
             return await run_langchain_tool(tool, args)
 
     def settle(self, args: dict[str, Any], effect: CallEffect) -> Settled:
         return Settled(SettledState.CHANGED)
+
+    def _enter_workspace(self) -> None:
+        """An earlier tool may have left it."""
+        if self._workspace is None:
+            return
+        try:
+            os.chdir(self._workspace)
+        except OSError as error:
+            raise ToolError(
+                f"{self.name} cannot run: the workspace {self._workspace} cannot be entered: {error.strerror}"
+            ) from error
 
     def _planned(self, args: dict[str, Any], source: Source) -> Plan:
         return Plan(digest=action_digest(self.name, args, source.digest))

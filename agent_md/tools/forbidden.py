@@ -11,6 +11,9 @@ from pathlib import Path
 __all__ = ["Forbidden", "ForbiddenPlaces", "real_path"]
 
 _SIDE_FILES = ("", "-wal", "-shm", "-journal")
+_SYSTEM = ("proc", "sys", "dev")
+"""Folders at the top that show the system instead of files."""
+_MEMORY = ("dev", "shm")
 _SEARCH_LIMIT = 200_000
 """Entries looked through for the other names of a file; what is not found out by then counts as forbidden."""
 
@@ -21,7 +24,8 @@ class Forbidden:
 
     `.env*` and `_config` are forbidden by name in every root; every `.md` below `agents_dir` is an agent file or its
     memory. `folders` are forbidden as a whole: the state dir, and the folders of tools and skills. `files` are single
-    ones, the databases above all, with what SQLite puts beside them.
+    ones, the databases and config.yaml above all, with what SQLite puts beside them; they need not exist. `/proc`, `/sys`
+    and `/dev` (but `/dev/shm`) are always forbidden.
     """
 
     agents_dir: Path
@@ -55,6 +59,8 @@ class ForbiddenPlaces:
         if any(name.startswith(".env") or name == "_config" for name in map(_folded, names)):
             return True
         place = _folded_parts(real)
+        if place[1:2] and place[1] in _SYSTEM and place[1:3] != _MEMORY:
+            return True
         if any(_is_below(place, folder) for folder in self.folders):
             return True
         if any(place == _folded_parts(file) for file in self.files):

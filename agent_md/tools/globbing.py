@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,10 @@ from agent_md.tools.files import FileTool
 from agent_md.tools.forbidden import ForbiddenPlaces
 from agent_md.tools.sandbox import Root, Sandbox, shown_path
 
-__all__ = ["FileGlob"]
+__all__ = ["FileGlob", "Hidden", "nothing_hidden"]
+
+Hidden = Callable[[str], bool]
+"""Whether the file with this subject is left out of what is found."""
 
 _MOST = 100
 _WALK_LIMIT = 200_000
@@ -24,8 +27,13 @@ _WALK_LIMIT = 200_000
 _States = frozenset[int]
 
 
+def nothing_hidden(path: str) -> bool:
+    """No file is left out."""
+    return False
+
+
 class FileGlob(FileTool):
-    """Gives at most 100 paths, one a line. Links and what the sandbox forbids are left out."""
+    """Gives at most 100 paths, one a line. Links, what the sandbox forbids and what is `hidden` are left out."""
 
     name = "file_glob"
     description = (
@@ -35,6 +43,10 @@ class FileGlob(FileTool):
         {"pattern": {"type": "string", "minLength": 1, "description": "Pattern of paths as the other tools take them."}}
     )
     options = ToolOptions(read_only=True, idempotent=True)
+
+    def __init__(self, sandbox: Sandbox, hidden: Hidden = nothing_hidden) -> None:
+        super().__init__(sandbox)
+        self._hidden = hidden
 
     def subjects(self, args: dict[str, Any]) -> tuple[str, ...]:
         return (str(self._pattern(args)),)
@@ -48,6 +60,8 @@ class FileGlob(FileTool):
         search = _Search(self._sandbox, self._pattern(args))
         found: list[str] = []
         for path in search:
+            if self._hidden(path):
+                continue
             if len(found) == _MOST:
                 return "\n".join([*found, f"[More than {_MOST} files match; narrow the pattern to see the others.]"])
             found.append(path)

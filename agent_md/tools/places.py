@@ -79,6 +79,12 @@ class Place:
         with self.open() as file:
             return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
+    def stamp(self) -> str:
+        """What a plan remembers of a file besides its state: when a large one was last touched, which no tool can set
+        back. A move touches it too, so that it is no part of the state."""
+        found = self.stat()
+        return str(found.st_ctime_ns) if found is not None and found.st_size > _DIGEST_LIMIT else ""
+
     def replace(self, data: bytes, expected: str) -> None:
         """Puts `data` in the place at once, keeping mode and owner of what was there.
 

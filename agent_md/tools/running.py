@@ -22,6 +22,8 @@ __all__ = ["run_langchain_tool"]
 _PASSED_ON = (Pause, ToolError, ClaimLost, StoreError)
 """What is not the tool's own failure: a pause, an error with a text for the model, and the end of this driver."""
 _MESSAGE_LIMIT = 1000
+_GRACE = 1.0
+"""Seconds that a cancelled async tool has to tidy up before it is left alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ class _Outcome:
 async def run_langchain_tool(tool: BaseTool, args: dict[str, Any]) -> str:
     """The tool's result as text. An async tool runs on the loop, a sync one on a thread of its own.
 
-    A sync tool that is cancelled is left alone: the await ends at once, and its thread does not hold up the exit.
+    A sync tool that is cancelled is left alone: the await ends at once, and its thread does not hold up the exit. An
+    async one is left alone if it has not ended a second after its cancellation.
     Raises ToolError for whatever the tool raises; Pause, ToolError, ClaimLost and StoreError pass unchanged.
     """
     from langchain_core.runnables.config import ensure_config
@@ -44,7 +47,7 @@ async def run_langchain_tool(tool: BaseTool, args: dict[str, Any]) -> str:
     task = asyncio.current_task()
     cancelled_before = task.cancelling() if task else 0
     if _is_async(tool):
-        outcome = await _awaited(_without_exits(tool).arun(dict(args), config=config))
+        outcome = await _in_task(_without_exits(tool).arun(dict(args), config=config))
     else:
         outcome = await _in_thread(f"tool {tool.name}", lambda: tool.run(dict(args), config=config))
     if task and task.cancelling() > cancelled_before:
@@ -109,6 +112,17 @@ async def _awaited(running: Awaitable[Any]) -> _Outcome:
         return _Outcome(await running)
     except BaseException as error:
         return _Outcome(error=error)
+
+
+async def _in_task(running: Awaitable[Any]) -> _Outcome:
+    task = asyncio.ensure_future(_awaited(running))
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait({task}, timeout=_GRACE)
+        raise
+    return task.result()
 
 
 async def _in_thread(name: str, function: Callable[[], Any]) -> _Outcome:

@@ -57,6 +57,15 @@ class TestClaim:
         running = begin(store, worker=W1)
         assert store.claim(running.id, W1) is None
 
+    def test_a_waiting_one_is_taken_when_it_is_to_be_cancelled(self, store: Store) -> None:
+        waiting, _ = parked(store)
+        assert store.abandoned() == []
+        assert store.claim(waiting.id, W2) is None
+        to_cancel = store.request_cancel(waiting.id, "cli:me")
+        assert store.abandoned() == [to_cancel]
+        assert store.claim(waiting.id, W2) == Claim(waiting.id, W2, waiting.epoch + 1)
+        assert store.abandoned() == []
+
     def test_a_waiting_one_is_not_taken(self, store: Store, workers: FakeWorkers) -> None:
         waiting, _ = parked(store)
         workers.kill(W1)

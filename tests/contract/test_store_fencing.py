@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -105,6 +106,22 @@ class TestFencing:
         before = snapshot(store, journal.claim.execution_id)
         with pytest.raises(ClaimLost):
             write(journal)
+        assert snapshot(store, journal.claim.execution_id) == before
+
+    @every_write
+    def test_not_in_a_process_that_was_forked(self, store: Store, write: Callable[[Journal], Any]) -> None:
+        journal = in_the_middle(store)
+        before = snapshot(store, journal.claim.execution_id)
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                write(journal)
+            except ClaimLost:
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
         assert snapshot(store, journal.claim.execution_id) == before
 
     def test_an_epoch_that_was_never_given_writes_nothing(self, store: Store) -> None:

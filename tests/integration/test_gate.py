@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from langchain_core.messages import AIMessage
 
 from agent_md.errors import AnswerConflict, AnswerRefused
 from agent_md.executions.model import CallOutcome, EventType, Outcome, RequestKind, RequestSource, Status
 from agent_md.ports import NewAnswer
-from tests.support.driving import Sink, Workspace, call, turn
+from tests.support.driving import Replies, Sink, Workspace, call, turn
 
 GUARDED = "tools: [kit]\nconfirm: [danger]"
 
@@ -436,3 +438,16 @@ class TestBoundToADigest:
         work.succeeded()
         assert (work.folder / "a.txt").read_text() == "edited"
         assert work.result().startswith("The user edited the arguments")
+
+
+def test_arguments_nested_without_end_are_an_error_for_the_model(work: Workspace) -> None:
+    work.tools("")
+    work.agent(GUARDED)
+    deep = json.loads("[" * 450 + "]" * 450)
+    work.model = Replies(
+        AIMessage("", tool_calls=[{"name": "danger", "args": {"key": deep}, "id": "a"}]), AIMessage("Done.")
+    )
+    work.start()
+    work.succeeded()
+    assert work.result() == "Error: the arguments of 'danger' are nested deeper than 64; nothing was run"
+    assert work.requests() == []

@@ -13,6 +13,7 @@ import pytest
 from agent_md.errors import MissingKey, UsageError
 from agent_md.executions.model import CallOutcome, Execution, Status
 from tests.support.driving import Sink, Turn, Workspace, call, turn
+from tests.support.forks import in_processes
 
 QUESTION = turn(call("ask_user", question="Go on?", kind="confirm"))
 
@@ -128,6 +129,26 @@ class TestTime:
         assert (ended.status, ended.error) == (Status.TIMEOUT, "settings.timeout: 1 s of work are used up")
         assert 950 <= ended.work_ms < 1400
         work.check_closed()
+
+    def test_the_time_of_a_stopped_process_is_none_of_work(self, tmp_path: Path) -> None:
+        assert in_processes(lambda: self.work_and_be_stopped(tmp_path / "stopped")) == [0]
+
+    def work_and_be_stopped(self, folder: Path) -> None:
+        work = Workspace(folder)
+        work.tools("""
+            import subprocess
+            @tool
+            def stopped() -> str:
+                \"\"\"Stops its process for longer than it may work.\"\"\"
+                pid = os.getpid()
+                subprocess.run(["sh", "-c", f"kill -STOP {pid}; sleep 3; kill -CONT {pid}"], check=True)
+                return effect("went on")
+            """)
+        work.agent("tools: [kit]\nsettings: {timeout: 2}")
+        work.script(turn(call("stopped")), "Done.")
+        work.start()
+        work.succeeded()
+        assert work.effects() == {"went on": 1}
 
     @pytest.mark.parametrize("way", ["def", "async def"])
     def test_a_call_that_runs_may_have_run_and_the_others_did_not(self, work: Workspace, way: str) -> None:

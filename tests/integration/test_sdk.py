@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -131,6 +132,12 @@ class TestRequests:
             ("interrupt({}, response_schema={'pattern': '('})", "no JSON Schema"),
             ("interrupt({}, response_schema={'items': {'$ref': 'http://127.0.0.1:9/a'}})", "which is not in it"),
             ("interrupt({}, response_schema={'$ref': '#/$defs/b', '$defs': {'a': True}})", "which is not in it"),
+            ("interrupt({}, response_schema={'$dynamicRef': 'http://127.0.0.1:9/a'})", "which is not in it"),
+            ("interrupt({}, response_schema={'$id': 'http://127.0.0.1:9/', '$ref': 'a'})", "which is not in it"),
+            ("interrupt({}, response_schema={'properties': {'enum': {'$ref': 'x'}}})", "which is not in it"),
+            ("interrupt({}, response_schema={'$schema': 7})", "ValueError"),
+            ("interrupt({}, response_schema={'a': json.loads('[' * 450 + ']' * 450)})", "nested deeper than 64"),
+            ("interrupt({'x': json.loads('[' * 450 + ']' * 450)})", "payload is nested deeper than 64"),
             ("request_choice('Which?', [])", "no options"),
             ("request_choice('Which?', ['a', 'a'])", "two options are equal"),
             ("request_choice('Which?', ['a', ' '])", "an option is empty"),
@@ -139,7 +146,7 @@ class TestRequests:
         ],
     )
     def test_a_question_that_cannot_be_asked_fails_the_call(self, work: Workspace, question: str, why: str) -> None:
-        start(work, f"return {question}")
+        start(work, f"return {question}", before="import json")
         failed(work, why)
         assert work.requests() == []
 
@@ -150,6 +157,53 @@ class TestRequests:
             work.record(work.the_request(), [[1]])
         work.answer(response=[[], [[]]])
         work.succeeded()
+
+    @pytest.mark.parametrize(
+        "schema",
+        [
+            {"enum": [{"$ref": "x"}]},
+            {"const": {"$ref": "x"}},
+            {"default": {"$dynamicRef": "x"}, "examples": [{"$ref": "x"}]},
+            {"properties": {"$ref": {"type": "string"}}},
+            {"$schema": "http://127.0.0.1:9/no-draft", "type": "object"},
+            {
+                "properties": {"$ref": {"$ref": "#/$defs/b"}},
+                "$defs": {
+                    "b": {"$id": "http://127.0.0.1:9/b", "$ref": "#/$defs/c", "$defs": {"c": {"type": "string"}}}
+                },
+            },
+        ],
+        ids=str,
+    )
+    def test_a_schema_with_all_that_it_refers_to(self, work: Workspace, schema: dict[str, Any]) -> None:
+        start(work, f"return interrupt({{}}, response_schema={schema})")
+        with pytest.raises(AnswerRefused, match="does not fit") if "enum" in schema else nullcontext():
+            work.record(work.the_request(), {"$ref": "x"} if "enum" not in schema else {"$ref": "y"})
+
+    @pytest.mark.parametrize(
+        ("schema", "response", "why"),
+        [
+            ({"pattern": "^(a+)+$"}, "a" * 50 + "b", "it takes too long"),
+            ({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}, 1, "RecursionError"),
+            (
+                {"else": {}, "x": {"$ref": "http://127.0.0.1:9/"}, "$ref": "#/x"},
+                1,
+                "refers to 'http://127.0.0.1:9/', which is not in it",
+            ),
+            ({"multipleOf": 0.1}, 10**400, "OverflowError"),
+            ({}, [float("inf")], "not finite"),
+            ({}, {"a": float("nan")}, "not finite"),
+            ({}, json.loads("[" * 65 + "]" * 65), "nested deeper than 64"),
+        ],
+        ids=lambda value: str(value)[:40],
+    )
+    def test_an_answer_that_cannot_be_checked_is_refused(
+        self, work: Workspace, schema: dict[str, Any], response: Any, why: str
+    ) -> None:
+        start(work, f"return interrupt({{}}, response_schema={schema})")
+        with pytest.raises(AnswerRefused, match=why):
+            work.record(work.the_request(), response)
+        assert work.the_request().open
 
     def test_a_payload_of_just_16_kib(self, work: Workspace) -> None:
         start(work, "return interrupt({'t': 'x' * (16 * 1024 - len('{\"t\": \"\"}'))})")
@@ -510,6 +564,7 @@ class TestSteps:
         module.write_text(module.read_text() + "\n# a remark\n")
         work.restart()
         work.answer(response={"text": "!"})
+        work.answer()
         work.succeeded()
         assert work.result() == "a!"
         assert work.effects() == {"a": 1}
@@ -574,6 +629,73 @@ class TestForeignInterrupts:
         work.answer(response="last")
         work.succeeded()
         assert work.results_seen() == ["last", "inner"]
+
+
+class TestEditedBetweenAskAndAnswer:
+    """An answer belongs to the source that asked: another one runs only when a human has confirmed it."""
+
+    BODY = "step(effect, 'before')\nif request_confirmation('Sure?'):\n    effect('old')\nreturn 'told'"
+
+    def edited(self, work: Workspace, *, lose_checkpoints: bool = False) -> None:
+        module = work.folder / "agents/_config/tools/kit.py"
+        module.write_text(module.read_text().replace("effect('old')", "effect('new')"))
+        work.restart(lose_checkpoints=lose_checkpoints)
+
+    @BOTH
+    @pytest.mark.parametrize("lose_checkpoints", [False, True])
+    def test_nothing_of_it_runs_before_it_is_approved(self, work: Workspace, way: str, lose_checkpoints: bool) -> None:
+        start(work, self.BODY, way=way)
+        self.edited(work, lose_checkpoints=lose_checkpoints)
+        work.answer()
+        again = work.the_request()
+        assert (again.source, again.kind) == (RequestSource.GATE, RequestKind.CONFIRM)
+        assert again.message == "Confirm it {} (its source was changed since it asked)"
+        assert work.effects() == {"before": 1}
+        work.restart(lose_checkpoints=lose_checkpoints)
+        work.answer()
+        work.succeeded()
+        assert work.effects() == {"before": 1, "new": 1}
+        assert len(work.requests()) == 2
+
+    @pytest.mark.parametrize("outcome", [Outcome.DENIED, Outcome.EXPIRED])
+    def test_it_never_runs_when_it_is_not_approved(self, work: Workspace, outcome: Outcome) -> None:
+        start(work, self.BODY)
+        self.edited(work)
+        work.answer()
+        decide(work, outcome)
+        work.succeeded()
+        assert work.calls()[0].outcome is CallOutcome.DENIED
+        assert work.effects() == {"before": 1}
+
+    def test_each_edit_is_approved_anew(self, work: Workspace) -> None:
+        start(work, self.BODY)
+        self.edited(work)
+        work.answer()
+        work.record(work.the_request(), {"approved": True})
+        module = work.folder / "agents/_config/tools/kit.py"
+        module.write_text(module.read_text().replace("effect('new')", "effect('newer')"))
+        work.go_on()
+        assert "its source was changed since this was approved" in work.the_request().message
+        work.answer()
+        work.succeeded()
+        assert work.effects() == {"before": 1, "newer": 1}
+
+    def test_unedited_there_is_no_other_question(self, work: Workspace) -> None:
+        start(work, self.BODY)
+        work.restart(lose_checkpoints=True)
+        work.answer()
+        work.succeeded()
+        assert work.effects() == {"before": 1, "old": 1}
+        assert len(work.requests()) == 1
+
+    def test_edited_and_put_back_there_is_none_either(self, work: Workspace) -> None:
+        start(work, self.BODY)
+        self.edited(work)
+        module = work.folder / "agents/_config/tools/kit.py"
+        module.write_text(module.read_text().replace("effect('new')", "effect('old')"))
+        work.answer()
+        work.succeeded()
+        assert len(work.requests()) == 1
 
 
 class TestContext:

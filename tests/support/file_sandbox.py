@@ -17,6 +17,7 @@ FORBIDDEN_FILES = (
     "agents/cleaner.memory.md",
     "agents/_config/tools/mine.py",
     ".agentmd/agentmd.log",
+    "config.yaml",
     "data/runs.db",
     "data/runs.db-wal",
     "data/runs.db-shm",
@@ -44,5 +45,7 @@ def sandbox_on(workspace: Path, mounts: Sequence[PathMount] = ()) -> Sandbox:
 
 def forbidden_in(workspace: Path) -> Forbidden:
     return Forbidden(
-        agents_dir=workspace / "agents", folders=(workspace / ".agentmd",), files=(workspace / "data" / "runs.db",)
+        agents_dir=workspace / "agents",
+        folders=(workspace / ".agentmd",),
+        files=(workspace / "data" / "runs.db", workspace / "config.yaml"),
     )

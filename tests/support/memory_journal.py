@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -40,6 +41,7 @@ class MemoryJournal:
         self._claim = claim
         self._monotonic = monotonic
         self._since = monotonic()
+        self._process = os.getpid()
 
     @property
     def claim(self) -> Claim:
@@ -149,6 +151,8 @@ class MemoryJournal:
         return self._claim.execution_id
 
     def _check(self) -> Execution:
+        if os.getpid() != self._process:
+            raise ClaimLost(f"execution {self._id} is driven by another process")
         execution = self._state.execution(self._id)
         if execution.epoch != self._claim.epoch or execution.status is not Status.RUNNING:
             raise ClaimLost(f"execution {self._id} is no longer driven by worker {self._claim.worker}; stop driving it")

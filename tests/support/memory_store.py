@@ -268,6 +268,8 @@ class MemoryStore:
     def _free(self, execution: Execution) -> bool:
         if execution.status is Status.QUEUED:
             return True
+        if execution.status is Status.WAITING:
+            return execution.cancelled_by is not None
         held = execution.worker is not None and self._workers.alive(execution.worker)
         return execution.status is Status.RUNNING and not held
 

@@ -39,6 +39,8 @@ def make_file(path: Path) -> None:
     try:
         if path.is_dir():
             raise StoreForeign(f"{path} is a folder, not a database. Move it away, or set `database` in config.yaml")
+        if path.exists() and not path.is_file():  # opening a pipe would wait for ever
+            raise StoreForeign(f"{path} is not a file. Move it away, or set `database` in config.yaml")
         if not path.exists():
             with suppress(FileExistsError):  # another process was faster
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

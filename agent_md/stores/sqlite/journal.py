@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -41,6 +42,7 @@ class SqliteJournal:
         self._claim = claim
         self._clock = clock
         self._lap = time.monotonic()
+        self._process = os.getpid()
 
     @property
     def claim(self) -> Claim:
@@ -53,6 +55,10 @@ class SqliteJournal:
     @contextmanager
     def _fenced(self) -> Iterator[float]:
         """A write transaction of the claim's holder; gives the time of the write."""
+        if os.getpid() != self._process:
+            raise ClaimLost(
+                f"execution {self._claim.execution_id} is driven by the process that this one was forked from"
+            )
         lap = time.monotonic()
         with self._db.write():
             held = self._db.run(

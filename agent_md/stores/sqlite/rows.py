@@ -74,7 +74,10 @@ LEFT JOIN events closed ON closed.execution_id = c.execution_id AND closed.key =
 
 EVENT = "SELECT seq, execution_id, key, type, message, data, at FROM events"
 
-_BODY = ("tool_name", "tool_args", "options", "multi", "questions", "payload", "response_schema", "preview")
+_BODY = (
+    *("action_digest", "tool_name", "tool_args", "options", "multi", "questions", "payload", "response_schema"),
+    "preview",
+)
 
 
 def dump(value: Any) -> str:
@@ -133,6 +136,7 @@ def to_request(row: Any) -> Request:
         occurrence=row[9],
         created_at=row[10],
         expires_at=row[11],
+        action_digest=body.get("action_digest"),
         tool_name=body.get("tool_name"),
         tool_args=body.get("tool_args"),
         options=_tuple(body.get("options")),

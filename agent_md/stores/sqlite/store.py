@@ -210,11 +210,14 @@ class SqliteStore:
     def _claim(self, execution_id: ExecutionId, worker: WorkerId, free: tuple[Status, ...]) -> Claim | None:
         with self._db.write():
             execution = self.execution(execution_id)
-            if execution.status not in free and not self._is_abandoned(execution):
+            if execution.status not in free and not self._is_left_over(execution):
                 return None
             return self._take(execution, worker)
 
-    def _is_abandoned(self, execution: Execution) -> bool:
+    def _is_left_over(self, execution: Execution) -> bool:
+        """Whether its driver is dead, or died between asking to cancel it and closing it."""
+        if execution.status is Status.WAITING:
+            return execution.cancelled_by is not None
         return execution.status is Status.RUNNING and (
             execution.worker is None or not self._workers.alive(execution.worker)
         )
@@ -229,9 +232,12 @@ class SqliteStore:
         return Claim(execution.id, worker, epoch)
 
     def abandoned(self) -> list[Execution]:
-        rows = self._db.all(f"{EXECUTION} WHERE x.status IN ('queued', 'running') ORDER BY x.id")
+        rows = self._db.all(
+            f"{EXECUTION} WHERE x.status IN ('queued', 'running')"
+            " OR (x.status = 'waiting' AND x.cancelled_by IS NOT NULL) ORDER BY x.id"
+        )
         executions = [to_execution(row) for row in rows]
-        return [x for x in executions if x.status is Status.QUEUED or self._is_abandoned(x)]
+        return [x for x in executions if x.status is Status.QUEUED or self._is_left_over(x)]
 
     def request_cancel(self, execution_id: ExecutionId, by: str) -> Execution:
         with self._db.write():

@@ -1,0 +1,58 @@
+"""Keeps the terminal and standard output for agentmd: what tools and their children print goes to a file.
+
+A tool's `print` between the JSON lines of a run would break them, and its escape codes would reach the terminal.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO, cast
+
+__all__ = ["divert_tool_output", "person"]
+
+_LARGEST = 5_000_000
+"""Bytes of the file after which it begins anew."""
+
+
+class _Diverted(io.TextIOWrapper):
+    """A standard stream as tools see it; `person` is the one that still leads to the person."""
+
+    person: TextIO
+
+
+def person(stream: TextIO) -> TextIO:
+    """The stream that leads to the person: the given standard stream, or what it was before it was diverted."""
+    return cast(TextIO, getattr(stream, "person", stream))
+
+
+def divert_tool_output(state_dir: Path) -> None:
+    """From now on the standard streams of this process and its children lead to `tools.log` in the state folder, or
+    nowhere while there is no such folder; only `person` leads out. May be called again when there is one."""
+    target = _open(state_dir / "tools.log") if state_dir.is_dir() else os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        stream = getattr(sys, name)
+        with suppress(OSError, ValueError):
+            stream.flush()
+        if not isinstance(stream, _Diverted):
+            out = open(os.dup(number), "w", encoding=stream.encoding, errors=stream.errors, closefd=False)  # noqa: SIM115 - kept
+            binary = open(number, "wb", closefd=False)  # noqa: SIM115 - kept
+            diverted = _Diverted(binary, encoding="utf-8", errors="backslashreplace", write_through=True)
+            diverted.person = out
+            setattr(sys, name, diverted)
+        os.dup2(target, number)
+    os.close(target)
+
+
+def _open(path: Path) -> int:
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(path, flags, 0o600)
+        if os.fstat(descriptor).st_size > _LARGEST:
+            os.truncate(descriptor, 0)
+    except OSError:
+        return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    return descriptor

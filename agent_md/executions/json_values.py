@@ -1,0 +1,58 @@
+"""JSON values as they may be stored, shown and compared: only finite numbers, and no nesting without end."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+__all__ = ["MAX_DEPTH", "has_no_json_number", "is_too_deep", "parse_strictly"]
+
+MAX_DEPTH = 64
+"""How deep lists and objects may be nested in what is asked, answered or given to a tool."""
+
+
+def parse_strictly(text: str) -> Any:
+    """The value of a JSON text. Raises ValueError for what is no JSON, and for numbers that no JSON number can hold."""
+    try:
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def is_too_deep(value: Any) -> bool:
+    """Whether lists and objects are nested deeper than `MAX_DEPTH`."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        containers = {id(item): item for item in level if isinstance(item, dict | list | tuple)}  # each once
+        if not containers:
+            return False
+        level = [inner for container in containers.values() for inner in _inner(container)]
+    return True
+
+
+def has_no_json_number(value: Any) -> bool:
+    """Whether there is a NaN or an infinity anywhere in a value."""
+    level = [value]
+    while level:
+        if any(isinstance(item, float) and not math.isfinite(item) for item in level):
+            return True
+        level = [inner for item in level for inner in _inner(item)]
+    return False
+
+
+def _inner(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is too large a number")
+    return number
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON value")
