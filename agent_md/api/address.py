@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from agent_md.errors import ServerRunning, StateDirUnusable
+from agent_md.errors import ConfigInvalid, ServerRunning, StateDirUnusable
 from agent_md.stores.workers import close_in_children, close_lock
 
 __all__ = [
@@ -133,6 +133,8 @@ def stored_key(state_dir: Path) -> tuple[str, Path]:
         key = path.read_text(encoding="utf-8").strip()
     except FileNotFoundError:
         key = ""
+    except (OSError, ValueError) as error:
+        raise ConfigInvalid(f"the key in {path} cannot be read ({error}); remove it, and a new one is made") from error
     if not key:
         key = secrets.token_urlsafe(32)
         _write_private(path, key + "\n")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query
 from fastapi.responses import StreamingResponse
+from pydantic import BeforeValidator
 
 from agent_md.api.context import Context
 from agent_md.api.errors import documented
@@ -25,7 +27,14 @@ from agent_md.shapes import event_shape, execution_detail, execution_shape
 
 __all__ = ["router"]
 
-_Id = Annotated[int, Path(description="The execution's number.")]
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str) and not re.fullmatch("-?(0|[1-9][0-9]*)", value):
+        raise ValueError("the number of an execution has only digits")
+    return value
+
+
+_Id = Annotated[int, BeforeValidator(_plain), Path(description="The execution's number.")]
 _Limit = Annotated[int, Query(ge=1, le=1000)]
 _Offset = Annotated[int, Query(ge=0, le=2**62)]
 _LOCAL = "api"

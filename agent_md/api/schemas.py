@@ -129,6 +129,8 @@ class Reloaded(_Open):
 
 def _storable(value: Any) -> Any:
     """The JSON value, if it can be stored and given out again: JSON of others may say more than ours can."""
+    if isinstance(value, bytes):  # not read as JSON, for want of its content type
+        raise ValueError("the body must be JSON, sent with Content-Type: application/json")
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -23,6 +23,7 @@ from agent_md.app import App
 from agent_md.engines.hub import Hub
 from agent_md.engines.local import LocalEngine
 from agent_md.errors import StateDirUnusable, UsageError
+from agent_md.stores.workers import close_in_children, keep_in_children
 
 __all__ = ["Listen", "serve"]
 
@@ -139,6 +140,7 @@ def _uvicorn_config(application: FastAPI) -> uvicorn.Config:
 def _sockets(app: App, listen: Listen) -> Iterator[tuple[list[socket.socket], Address, str | None]]:
     path = socket_path(app.settings.state_dir, app.settings.environ)
     opened = [_local_socket(path)]
+    descriptors: list[int] = []
     try:
         key, key_file, url = None, None, None
         if listen.tcp:
@@ -150,8 +152,13 @@ def _sockets(app: App, listen: Listen) -> Iterator[tuple[list[socket.socket], Ad
             if not key:
                 key, made = stored_key(app.settings.state_dir)
                 key_file = str(made)
+        descriptors = [item.fileno() for item in opened]
+        for descriptor in descriptors:  # a child that outlives us must not hold our addresses
+            close_in_children(descriptor)
         yield opened, Address(os.getpid(), __version__, str(path), url, key_file), key
     finally:
+        for descriptor in descriptors:
+            keep_in_children(descriptor)
         for item in opened:
             item.close()
         path.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from agent_md.errors import StateDirUnusable
 from agent_md.executions.model import WorkerId
 
-__all__ = ["LockWorkers", "WorkerHandle", "close_in_children", "close_lock"]
+__all__ = ["LockWorkers", "WorkerHandle", "close_in_children", "close_lock", "keep_in_children"]
 
 _held: set[int] = set()
 
@@ -32,6 +32,11 @@ os.register_at_fork(after_in_child=_close_in_child)
 def close_in_children(descriptor: int) -> None:
     """Keeps the lock of this descriptor to this process: what it forks does not have it."""
     _held.add(descriptor)
+
+
+def keep_in_children(descriptor: int) -> None:
+    """Undoes `close_in_children`, before the descriptor is closed by its owner."""
+    _held.discard(descriptor)
 
 
 def close_lock(descriptor: int) -> None:

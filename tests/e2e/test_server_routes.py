@@ -225,6 +225,9 @@ class TestBadRequests:
             ("POST", "/executions/1/respond", b"", 422),
             ("POST", "/executions/1/respond", b'{"response": {}}', 404),
             ("GET", "/executions/abc", None, 422),
+            ("DELETE", "/executions/1.0", None, 422),
+            ("GET", "/executions/1_0", None, 422),
+            ("GET", "/executions/%201", None, 422),
             ("GET", f"/executions/{10**30}", None, 404),
             ("GET", "/executions/-1", None, 404),
             ("GET", "/executions?limit=0", None, 422),
@@ -239,6 +242,18 @@ class TestBadRequests:
         answer = server.client.request(method, path, raw=raw)
         assert answer.status == status, answer
         assert answer.body["detail"]
+
+    @pytest.mark.parametrize(
+        "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+    )
+    def test_a_body_that_is_not_sent_as_json_is_told_so(self, server: Server, kind: str) -> None:
+        for path in ("/agents/worker/run", "/executions/1/respond"):
+            answer = server.client.request(
+                "POST", path, raw=b'{"response": {"approved": true}}', headers={"Content-Type": kind}
+            )
+            assert answer.status in (400, 422), answer
+            assert answer.body["detail"]
+        assert server.client.get("/executions").body == []
 
 
 class TestHostileRequests:

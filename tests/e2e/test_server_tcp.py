@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
 
-from tests.support.server import Server
+from tests.support.server import Server, respond, run, wait_for
 from tests.support.world import World
 
 
@@ -40,3 +41,48 @@ def _status(url: str, **headers: str) -> int:
     except urllib.error.HTTPError as error:
         error.close()
         return error.code
+
+
+def test_a_key_that_cannot_be_read_opens_nothing(asking: World) -> None:
+    state = asking.workspace / ".agentmd"
+    state.mkdir(mode=0o700)
+    (state / "api_key").write_bytes(b"\xff\xfe")
+    refused = asking.cli("start", "--port", "0")
+    assert refused.code == 2, refused
+    assert "remove it, and a new one is made" in refused.err
+    assert not (state / "server.json").exists()
+
+
+def test_a_forked_child_does_not_hold_the_address(asking: World) -> None:
+    (asking.workspace / "agents/_config/tools/effects.py").write_text(FORKING)
+    with Server(asking.workspace, "--port", "0") as first:
+        port = first.address["url"].rpartition(":")[2]
+        execution = run(first.client)
+        detail = wait_for(first.client, execution, "waiting")
+        respond(first.client, execution, {"approved": True}, detail["pending"][0]["request_id"])
+        wait_for(first.client, execution, "success")
+        first.kill()
+    child = int((asking.workspace / "child").read_text())
+    try:
+        os.kill(child, 0)
+        with Server(asking.workspace, "--port", port) as second:
+            assert second.client.get("/health").status == 200
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+FORKING = """
+import os, time
+from pathlib import Path
+from langchain_core.tools import tool
+
+@tool
+def danger(key: str) -> str:
+    "Leaves a child behind."
+    child = os.fork()
+    if child == 0:
+        time.sleep(60)
+        os._exit(0)
+    Path("child").write_text(str(child))
+    return "forked"
+"""
