@@ -135,8 +135,10 @@ class Server:
             self.client = Client(Path(self.address["socket"]))
 
     def _ready(self) -> bool:
-        path = self.state / "server.json"
-        return path.exists() and self.address["pid"] == self.process.pid
+        try:
+            return bool(self.address["pid"] == self.process.pid)
+        except FileNotFoundError:  # not written yet, or a dead server's, which the new one takes away
+            return False
 
     @property
     def address(self) -> dict[str, Any]:
