@@ -164,22 +164,35 @@ class App:
         message: str | None = None,
         trigger: TriggerKind = TriggerKind.MANUAL,
         session_id: str | None = None,
+        session_must_exist: bool = False,
+        exclusive: bool = False,
+        said: Mapping[str, Any] | None = None,
         claimed: bool = True,
         idempotency: Idempotency | None = None,
     ) -> Execution:
         """Creates an execution of an agent, claimed by this process or queued, after checking all that can be checked.
 
-        Raises UsageError, with nothing created: unknown, invalid or disabled agent, no key, a limit that cannot be
-        kept, rules that name unknown tools, a conversation that waits (ConversationWaiting).
+        It begins with the agent's `history` of its conversation. `said` is kept with the human message (fields of its
+        stored form); `session_must_exist` and `exclusive` as in NewExecution. Raises UsageError, with nothing created:
+        unknown, invalid or disabled agent, no key, a limit that cannot be kept, rules that name unknown tools, a
+        conversation that waits (ConversationWaiting), a session that is busy or not there.
         """
         spec = self.runnable_spec(name)
         system, human = self._prompt(spec, args, message)
         text = human.encode("utf-8", "backslashreplace").decode()  # an argument may hold bytes that are no text
-        seed = [{"type": "human", "data": {"content": text, "id": f"human:{uuid.uuid4().hex}"}}]
+        seed = [{"type": "human", "data": {**(said or {}), "content": text, "id": f"human:{uuid.uuid4().hex}"}}]
         if system.strip():
             seed.insert(0, {"type": "system", "data": {"content": system, "id": "system"}})
         return self.store.create(
-            NewExecution(agent=spec.name, trigger=trigger, seed=tuple(seed), session_id=session_id),
+            NewExecution(
+                agent=spec.name,
+                trigger=trigger,
+                seed=tuple(seed),
+                session_id=session_id,
+                history=spec.history,
+                session_must_exist=session_must_exist,
+                exclusive=exclusive,
+            ),
             spec=spec.to_json(),
             spec_digest=spec.digest,
             skip_if_waiting=spec.on_pending == "skip",

@@ -16,6 +16,7 @@ __all__ = [
     "CannotGoOn",
     "ClaimLost",
     "ConfigInvalid",
+    "ConversationBusy",
     "ConversationWaiting",
     "DrivenElsewhere",
     "ExecutionEnded",
@@ -27,6 +28,7 @@ __all__ = [
     "NeverAsked",
     "Poisoned",
     "ServerRunning",
+    "SessionExists",
     "SeveralOpen",
     "StateDirUnusable",
     "StoreError",
@@ -35,9 +37,11 @@ __all__ = [
     "StoreNewer",
     "StoreReadOnly",
     "ToolError",
+    "TooManySessions",
     "UnknownAgent",
     "UnknownExecution",
     "UnknownRequest",
+    "UnknownSession",
     "UsageError",
     "WorkTimeout",
     "codes_of",
@@ -98,6 +102,22 @@ class ConversationWaiting(UsageError):
     def __init__(self, message: str, waiting: tuple[int, ...]) -> None:
         super().__init__(message)
         self.waiting = waiting
+
+
+class ConversationBusy(UsageError):
+    """A turn of the session is under way, and it takes one at a time; nothing was created."""
+
+
+class UnknownSession(UsageError):
+    """The agent has no session with this id, or it was deleted."""
+
+
+class SessionExists(UsageError):
+    """The agent has a session with this id already."""
+
+
+class TooManySessions(AgentmdError):
+    """`server.max_sessions` is reached; nothing was created."""
 
 
 class IdempotencyMismatch(UsageError):
@@ -203,6 +223,10 @@ _CODES: dict[type[AgentmdError], Codes] = {
     NeverAsked: Codes(2, 404),
     SeveralOpen: Codes(2, 409),
     ConversationWaiting: Codes(2, 409),
+    ConversationBusy: Codes(2, 409),
+    UnknownSession: Codes(2, 404),
+    SessionExists: Codes(2, 409),
+    TooManySessions: Codes(1, 503),
     ServerRunning: Codes(2, 409),
     AnswerConflict: Codes(6, 409),
     DrivenElsewhere: Codes(6, 409),

@@ -34,6 +34,7 @@ from agent_md.executions.model import (
     Usage,
     WorkerId,
 )
+from agent_md.executions.sessions import Session
 
 __all__ = [
     "AnswerReceipt",
@@ -44,6 +45,7 @@ __all__ = [
     "Journal",
     "NewAnswer",
     "ProgressSink",
+    "Sessions",
     "Store",
     "Workers",
 ]
@@ -161,8 +163,39 @@ class Journal(Protocol):
         open requests become `cancelled`, the worker is free."""
 
 
+class Sessions(Protocol):
+    """Sessions, and the conversations that they are. Their turns are executions; a session exists from its creation or
+    its first turn on, until it is deleted. A session of the same id that comes after that has nothing of the old one."""
+
+    def create(
+        self, agent: str, session_id: str, *, state: Sequence[dict[str, Any]] = (), limit: int | None = None
+    ) -> Session:
+        """Makes a session that begins with the messages `state` (stored form). Raises SessionExists; TooManySessions
+        when there are `limit` of them, of all agents."""
+
+    def get(self, agent: str, session_id: str) -> Session:
+        """Raises UnknownSession."""
+
+    def listed(self, *, agent: str | None = None, session_id: str | None = None) -> list[Session]:
+        """All sessions, of one agent or with one id; newest first."""
+
+    def messages(self, agent: str, session_id: str) -> list[dict[str, Any]]:
+        """The whole conversation in stored form: what it began with, its ended turns in the order of their ends, and
+        what there is of turns under way. A turn that failed before any call started is not in it. Raises UnknownSession."""
+
+    def delete(self, agent: str, session_id: str, *, by: str) -> list[ExecutionId]:
+        """Deletes a session, and gives its turns under way, which are to be cancelled from now on (`request_cancel`).
+        Executions and their logs stay. Raises UnknownSession."""
+
+    def expire(self, ttl: float) -> int:
+        """Deletes sessions that rest (idle or error) and have not changed for `ttl` seconds; gives how many."""
+
+
 class Store(Protocol):
     """Executions, specs as started, requests, answers, events, effect journal, usage and workers."""
+
+    @property
+    def sessions(self) -> Sessions: ...
 
     # Executions
 
@@ -180,6 +213,10 @@ class Store(Protocol):
         or `queued` without one. With `skip_if_waiting`, and no parent, raises ConversationWaiting when an execution of
         the same conversation (agent and session id, None included) has an open request; overdue requests are settled
         in the same transaction first.
+
+        Its seed is `new.seed` with the last `new.history` messages of its conversation before the human message, as
+        `executions.history.first_messages` makes it, decided in the same transaction. A session is begun if need be, or
+        UnknownSession and ConversationBusy are raised as `new` wants it.
 
         With `idempotency`, before all this: an execution of the agent that was created with this key is given back as
         it is when the body was the same, else IdempotencyMismatch is raised. A refused creation leaves no trace."""

@@ -314,13 +314,19 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class NewExecution:
-    """An execution to create. `seed` are the first messages in stored form, the human message last."""
+    """An execution to create. `seed` are its own first messages in stored form, the human message last."""
 
     agent: str
     trigger: TriggerKind
     seed: tuple[dict[str, Any], ...]
     session_id: str | None = None
     parent_id: ExecutionId | None = None
+    history: int = 0
+    """How many messages of its conversation it begins with at most."""
+    session_must_exist: bool = False
+    """Whether a session that is not there, or was deleted, refuses it instead of beginning anew."""
+    exclusive: bool = False
+    """Whether a turn of its session that is under way refuses it."""
 
 
 @dataclass(frozen=True, slots=True)

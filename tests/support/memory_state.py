@@ -56,6 +56,7 @@ class MemoryState:
         self.steps: dict[tuple[ExecutionId, Position], dict[int, StepRecord]] = {}
         self.requests: dict[RequestId, Request] = {}
         self.workers: dict[WorkerId, int] = {}
+        self.sessions: dict[tuple[str, str], Any] = {}
         self.last_seq = 0
 
     @contextmanager

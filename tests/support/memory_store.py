@@ -27,6 +27,7 @@ from agent_md.executions.model import (
 )
 from agent_md.ports import AnswerReceipt, Clock, Idempotency, NewAnswer, Workers
 from tests.support.memory_journal import MemoryJournal
+from tests.support.memory_sessions import MemorySessions
 from tests.support.memory_state import MemoryState, as_json
 
 __all__ = ["MemoryStore"]
@@ -39,6 +40,7 @@ class MemoryStore:
         self._state = MemoryState(clock)
         self._workers = workers
         self._monotonic = monotonic
+        self.sessions = MemorySessions(self._state)
 
     # Executions
 
@@ -59,6 +61,8 @@ class MemoryStore:
             if skip_if_waiting and new.parent_id is None:
                 state.expire(state.open_requests())
                 self._refuse_if_waiting(new)
+            self.sessions.enter(new)
+            seed = self.sessions.first_messages(new)
             execution_id = ExecutionId(len(state.executions) + 1)
             state.executions[execution_id] = Execution(
                 id=execution_id,
@@ -73,7 +77,7 @@ class MemoryStore:
             state.specs[execution_id] = spec
             if idempotency is not None:
                 state.keys[new.agent, idempotency.key] = (idempotency.digest, execution_id)
-            state.seeds[execution_id] = as_json(new.seed)
+            state.seeds[execution_id] = as_json(seed)
             human = state.seeds[execution_id][-1]
             state.add_event(execution_id, "system", EventType.SYSTEM, "Started", _started(new, spec))
             state.add_event(execution_id, "human", EventType.HUMAN, _text(human), {"message": human})
@@ -276,10 +280,12 @@ class MemoryStore:
     def _refuse_if_waiting(self, new: NewExecution) -> None:
         owners = sorted({request.execution_id for request in self._state.open_requests()})
         conversation = (new.agent, new.session_id)
+        floor = self.sessions.floor(*conversation)
         waiting = [
             owner
             for owner in owners
-            if (self._state.executions[owner].agent, self._state.executions[owner].session_id) == conversation
+            if owner > floor
+            and (self._state.executions[owner].agent, self._state.executions[owner].session_id) == conversation
         ]
         if waiting:
             ids = ", ".join(str(owner) for owner in waiting)

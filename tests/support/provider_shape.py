@@ -18,7 +18,7 @@ def check_provider_shape(messages: Sequence[BaseMessage]) -> None:
 def shape_fault(messages: Sequence[BaseMessage]) -> str | None:
     """What is wrong with the messages; None if nothing is.
 
-    A system message may only be the first, then comes a human message. Every call has an id, unique in its message,
+    A system message may only be the first, then comes a human message. Every call has an id, unique in the history,
     and is answered once, at once and in the order of the calls. The last message is the human's or a result.
     """
     rest = list(messages[1:] if messages and isinstance(messages[0], SystemMessage) else messages)
@@ -27,6 +27,7 @@ def shape_fault(messages: Sequence[BaseMessage]) -> str | None:
     if isinstance(rest[-1], AIMessage):
         return "the last message is the model's"
     expected: list[tuple[str, str]] = []
+    known: set[str] = set()
     for index, message in enumerate(rest):
         if isinstance(message, ToolMessage):
             answered = (message.tool_call_id, message.name)
@@ -36,13 +37,11 @@ def shape_fault(messages: Sequence[BaseMessage]) -> str | None:
             return f"message {index} comes before the results of {expected}"
         elif isinstance(message, AIMessage):
             expected = [(call["id"] or "", call["name"]) for call in message.tool_calls]
-            if isinstance(rest[index - 1], AIMessage) or not _all_have_ids(expected):
+            ids = [call_id for call_id, _ in expected]
+            fresh = all(ids) and len({*ids} - known) == len(ids)
+            known.update(ids)
+            if isinstance(rest[index - 1], AIMessage) or not fresh:
                 return f"message {index} follows one of the model, or has calls without an id of their own"
         elif not isinstance(message, HumanMessage):
             return f"message {index} is a {message.type}"
     return f"the calls {expected} have no results" if expected else None
-
-
-def _all_have_ids(calls: list[tuple[str, str]]) -> bool:
-    ids = [call_id for call_id, _ in calls]
-    return all(ids) and len(set(ids)) == len(ids)

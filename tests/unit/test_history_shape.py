@@ -47,10 +47,30 @@ def test_a_result_without_a_call_is_left_out() -> None:
     ]
 
 
-def test_ids_may_come_again_in_a_later_exchange() -> None:
-    history = [ASKED, ai("1"), result("1", "first"), ai("1"), result("1", "second")]
-    assert shaped(*history) == history
+def test_an_id_that_comes_again_gets_a_number() -> None:
+    given = shaped(
+        *(
+            ASKED,
+            ai("1", "2"),
+            result("2", "b"),
+            result("1", "a"),
+            ai("1", "1_2"),
+            result("1_2", "d"),
+            result("1", "c"),
+        ),
+        *(ai("1"), result("1", "e")),
+    )
+    named = [(m.tool_call_id, m.content) for m in given if isinstance(m, ToolMessage)]
+    assert named == [("1", "a"), ("2", "b"), ("1_3", "c"), ("1_2", "d"), ("1_4", "e")]
     assert shaped(ASKED, ai("1"), ai("1"), result("1", "second"))[2].content.startswith("Not executed")
+
+
+def test_a_call_in_the_content_goes_with_its_id() -> None:
+    content = [{"type": "text", "text": "So:"}, {"type": "tool_use", "id": "1", "name": "tool-1", "input": {}}]
+    message = ai("1").model_copy(update={"content": content})
+    again = shaped(ASKED, message, result("1"), message, result("1"))[3]
+    assert again.content == [content[0], {**content[1], "id": "1_2"}]
+    assert message.content == content
 
 
 def test_provider_data_stays() -> None:

@@ -53,6 +53,7 @@ from agent_md.stores.sqlite.rows import (
     to_request,
     to_step,
 )
+from agent_md.stores.sqlite.sessions import SqliteSessions
 
 __all__ = ["SqliteStore"]
 
@@ -67,6 +68,7 @@ class SqliteStore:
         self._db = Database(path, frozen=frozen)
         self._workers = workers
         self._clock = clock
+        self.sessions = SqliteSessions(self._db, clock)
 
     @classmethod
     def for_reading(cls, path: Path, *, workers: Workers) -> SqliteStore:
@@ -102,13 +104,15 @@ class SqliteStore:
             if skip_if_waiting and new.parent_id is None:
                 writes.expire_overdue(self._db, now)
                 self._refuse_if_waiting(new)
+            self.sessions.enter(new)
+            seed = self.sessions.first_messages(new)
             self._db.run("INSERT OR IGNORE INTO specs (digest, body) VALUES (?, ?)", spec_digest, spec)
             claimed = worker is not None
             (execution_id,) = self._db.one(
                 "INSERT INTO executions (agent, spec_digest, trigger, session_id, parent_id, seed, status, worker,"
                 " epoch, attempts, created_at, started_at, idempotency_key, idempotency_digest)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-                *(new.agent, spec_digest, new.trigger, new.session_id, new.parent_id, dump(list(new.seed))),
+                *(new.agent, spec_digest, new.trigger, new.session_id, new.parent_id, dump(seed)),
                 *(Status.RUNNING if claimed else Status.QUEUED, worker, int(claimed), int(claimed)),
                 *(now, now if claimed else None),
                 *(idempotency and idempotency.key, idempotency and idempotency.digest),
@@ -145,8 +149,8 @@ class SqliteStore:
         rows = self._db.all(
             f"SELECT DISTINCT x.id FROM executions x JOIN requests r ON r.execution_id = x.id"
             f" WHERE {_ACTIVE} AND x.agent = ? AND x.session_id IS ? AND x.parent_id IS NULL AND {writes.OPEN}"
-            " ORDER BY x.id",
-            *(new.agent, new.session_id),
+            " AND x.id > ? ORDER BY x.id",
+            *(new.agent, new.session_id, self.sessions.floor(new.agent, new.session_id)),
         )
         if rows:
             ids = tuple(row[0] for row in rows)

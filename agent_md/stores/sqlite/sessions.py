@@ -1,0 +1,226 @@
+"""Sessions and conversations on SQLite.
+
+A conversation has no messages of its own: they are the stored events of its executions. `floor` is the number of the
+last execution that does not belong to the session any more, because an earlier one of this id was deleted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from agent_md.errors import ConversationBusy, SessionExists, TooManySessions, UnknownSession
+from agent_md.executions.history import MESSAGE_EVENTS, first_messages, own_messages
+from agent_md.executions.model import Execution, ExecutionId, NewExecution, Status
+from agent_md.executions.sessions import Session, SessionStatus
+from agent_md.ports import Clock
+from agent_md.stores.sqlite.database import Database
+from agent_md.stores.sqlite.rows import EXECUTION, dump, to_execution
+
+__all__ = ["SqliteSessions"]
+
+_ACTIVE = "x.status IN ('queued', 'running', 'waiting')"
+_LEFT_TRACES = (
+    "(x.status = 'success' OR EXISTS (SELECT 1 FROM calls c"
+    " WHERE c.execution_id = x.id AND c.outcome IN ('done', 'failed', 'unknown')))"
+)
+"""A turn that failed before any call started leaves the conversation as it was."""
+
+_OF_SESSION = "x.agent = s.agent AND x.session_id = s.session_id AND x.parent_id IS NULL AND x.id > s.floor"
+_MESSAGES = ", ".join(f"'{kind}'" for kind in MESSAGE_EVENTS)
+
+_SESSION = f"""
+SELECT s.agent, s.session_id, s.created_at,
+       json_array_length(s.state)
+       + (SELECT count(*) FROM executions x JOIN events e ON e.execution_id = x.id AND e.type IN ({_MESSAGES})
+          WHERE {_OF_SESSION} AND ({_ACTIVE} OR {_LEFT_TRACES})),
+       (SELECT max(x.id) FROM executions x WHERE {_OF_SESSION} AND {_ACTIVE}),
+       (SELECT x.id FROM executions x WHERE {_OF_SESSION} ORDER BY x.finished_at DESC, x.id DESC LIMIT 1),
+       (SELECT max(x.created_at) FROM executions x WHERE {_OF_SESSION}),
+       EXISTS (SELECT 1 FROM executions x JOIN requests r ON r.execution_id = x.id
+               LEFT JOIN answers a ON a.request_id = r.id
+               WHERE {_OF_SESSION} AND {_ACTIVE} AND a.request_id IS NULL)
+FROM sessions s WHERE s.deleted_at IS NULL"""
+
+
+class SqliteSessions:
+    """`agent_md.ports.Sessions` on SQLite."""
+
+    def __init__(self, db: Database, clock: Clock) -> None:
+        self._db = db
+        self._clock = clock
+
+    def create(
+        self, agent: str, session_id: str, *, state: Sequence[dict[str, Any]] = (), limit: int | None = None
+    ) -> Session:
+        with self._db.write():
+            row = self._row(agent, session_id)
+            if row is not None and row[0] is None:
+                raise SessionExists(f"{agent} has a session {session_id} already")
+            self._refuse_over(limit)
+            self._begin(agent, session_id, self._clock(), dump(list(state)))
+            return self.get(agent, session_id)
+
+    def _row(self, agent: str, session_id: str) -> Any:
+        """When it was deleted, its floor, its first messages."""
+        return self._db.one(
+            "SELECT deleted_at, floor, state FROM sessions WHERE agent = ? AND session_id = ?", agent, session_id
+        )
+
+    def _refuse_over(self, limit: int | None) -> None:
+        if limit is None:
+            return
+        (count,) = self._db.one("SELECT count(*) FROM sessions WHERE deleted_at IS NULL")
+        if count >= limit:
+            raise TooManySessions(
+                f"there are {count} sessions, and server.max_sessions is {limit}; delete one, or try again later"
+            )
+
+    def _begin(self, agent: str, session_id: str, now: float, state: str) -> None:
+        self._db.run(
+            "INSERT INTO sessions (agent, session_id, created_at, state) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (agent, session_id) DO UPDATE SET created_at = excluded.created_at, deleted_at = NULL,"
+            " state = excluded.state",
+            *(agent, session_id, now, state),
+        )
+
+    def get(self, agent: str, session_id: str) -> Session:
+        row = self._db.one(f"{_SESSION} AND s.agent = ? AND s.session_id = ?", agent, session_id)
+        if row is None:
+            raise UnknownSession(f"{agent} has no session {session_id}")
+        return self._session(row)
+
+    def listed(self, *, agent: str | None = None, session_id: str | None = None) -> list[Session]:
+        rows = self._db.all(
+            f"{_SESSION} AND (? IS NULL OR s.agent = ?) AND (? IS NULL OR s.session_id = ?)"
+            " ORDER BY s.created_at DESC, s.agent, s.session_id",
+            *(agent, agent, session_id, session_id),
+        )
+        return [self._session(row) for row in rows]
+
+    def _session(self, row: Any) -> Session:
+        agent, session_id, created_at, total, active, ended, last_begun, interrupted = row
+        turn = None if active is None and ended is None else self._execution(active or ended)
+        if interrupted:
+            status = SessionStatus.INTERRUPTED
+        elif active is not None:
+            status = SessionStatus.RUNNING
+        else:
+            failed = turn is not None and turn.status is not Status.SUCCESS
+            status = SessionStatus.ERROR if failed else SessionStatus.IDLE
+        finished = turn.finished_at if turn is not None else None
+        changed_at = max(created_at, last_begun or created_at, finished or created_at)
+        return Session(agent, session_id, status, created_at, changed_at, total, turn)
+
+    def _execution(self, execution_id: int) -> Execution:
+        return to_execution(self._db.one(f"{EXECUTION} WHERE x.id = ?", execution_id))
+
+    def messages(self, agent: str, session_id: str) -> list[dict[str, Any]]:
+        row = self._row(agent, session_id)
+        if row is None or row[0] is not None:
+            raise UnknownSession(f"{agent} has no session {session_id}")
+        rows = self._db.all(
+            "SELECT x.id FROM executions x WHERE x.agent = ? AND x.session_id = ? AND x.parent_id IS NULL AND x.id > ?"
+            f" AND ({_ACTIVE} OR {_LEFT_TRACES}) ORDER BY x.finished_at IS NULL, x.finished_at, x.id",
+            *(agent, session_id, row[1]),
+        )
+        messages: list[dict[str, Any]] = json.loads(row[2])
+        return messages + [message for (execution_id,) in rows for message in self._messages_of(execution_id)]
+
+    def _messages_of(self, execution_id: int) -> list[dict[str, Any]]:
+        rows = self._db.all(
+            f"SELECT key, data FROM events WHERE execution_id = ? AND type IN ({_MESSAGES})", execution_id
+        )
+        return own_messages((key, json.loads(data)) for key, data in rows)
+
+    def delete(self, agent: str, session_id: str, *, by: str) -> list[ExecutionId]:
+        with self._db.write():
+            row = self._row(agent, session_id)
+            if row is None or row[0] is not None:
+                raise UnknownSession(f"{agent} has no session {session_id}")
+            self._delete(agent, session_id)
+            rows = self._db.all(
+                "UPDATE executions AS x SET cancelled_by = coalesce(cancelled_by, ?)"
+                f" WHERE agent = ? AND session_id = ? AND parent_id IS NULL AND {_ACTIVE} RETURNING id",
+                *(by, agent, session_id),
+            )
+            return [ExecutionId(row[0]) for row in rows]
+
+    def _delete(self, agent: str, session_id: str) -> None:
+        self._db.run(
+            "UPDATE sessions SET deleted_at = ?, state = '[]', floor = (SELECT coalesce(max(id), 0) FROM executions)"
+            " WHERE agent = ? AND session_id = ?",
+            *(self._clock(), agent, session_id),
+        )
+
+    def expire(self, ttl: float) -> int:
+        limit = self._clock() - ttl
+        old = self._db.all("SELECT agent, session_id FROM sessions WHERE deleted_at IS NULL AND created_at <= ?", limit)
+        expired = 0
+        for agent, session_id in old:
+            with self._db.write():
+                row = self._row(agent, session_id)
+                if row is None or row[0] is not None:
+                    continue
+                session = self.get(agent, session_id)
+                resting = session.status in (SessionStatus.IDLE, SessionStatus.ERROR)
+                if resting and session.changed_at <= limit:
+                    self._delete(agent, session_id)
+                    expired += 1
+        return expired
+
+    # For the store, inside the transaction that creates an execution
+
+    def enter(self, new: NewExecution) -> None:
+        """Makes or revives the session of a new execution. Raises UnknownSession, ConversationBusy."""
+        if new.session_id is None or new.parent_id is not None:
+            return
+        row = self._row(new.agent, new.session_id)
+        if row is None or row[0] is not None:
+            if new.session_must_exist:
+                raise UnknownSession(f"{new.agent} has no session {new.session_id}, or it was deleted")
+            self._begin(new.agent, new.session_id, self._clock(), "[]")
+        if new.exclusive:
+            self._refuse_if_busy(new.agent, new.session_id)
+
+    def _refuse_if_busy(self, agent: str, session_id: str) -> None:
+        active = self._db.all(
+            "SELECT x.id FROM executions x WHERE x.agent = ? AND x.session_id = ? AND x.parent_id IS NULL"
+            f" AND x.id > ? AND {_ACTIVE} ORDER BY x.id",
+            *(agent, session_id, self.floor(agent, session_id)),
+        )
+        if active:
+            ids = tuple(row[0] for row in active)
+            raise ConversationBusy(
+                f"the session {session_id} of {agent} is busy with execution {', '.join(map(str, ids))}; "
+                "wait for its end, answer what it asks, or cancel it"
+            )
+
+    def floor(self, agent: str, session_id: str | None) -> int:
+        """Executions of the conversation up to this number belong to a session that was deleted."""
+        row = None if session_id is None else self._row(agent, session_id)
+        return 0 if row is None else int(row[1])
+
+    def first_messages(self, new: NewExecution) -> list[dict[str, Any]]:
+        """The seed of a new execution: its own messages, and before the human one the window of its conversation."""
+        if new.parent_id is not None:
+            return list(new.seed)
+        row = None if new.session_id is None else self._row(new.agent, new.session_id)
+        past = self._past(new, 0 if row is None else row[1])
+        return first_messages(new.seed, [] if row is None else json.loads(row[2]), past, new.history)
+
+    def _past(self, new: NewExecution, floor: int) -> list[dict[str, Any]]:
+        """The messages of the last turns, as many as the window may need."""
+        rows = self._db.all(
+            "SELECT x.id FROM executions x WHERE x.agent = ? AND x.session_id IS ? AND x.parent_id IS NULL"
+            f" AND x.finished_at IS NOT NULL AND x.id > ? AND {_LEFT_TRACES}"
+            " ORDER BY x.finished_at DESC, x.id DESC LIMIT ?",
+            *(new.agent, new.session_id, floor, new.history),
+        )
+        messages: list[dict[str, Any]] = []
+        for (execution_id,) in rows:
+            if len(messages) >= new.history:
+                break
+            messages = self._messages_of(execution_id) + messages
+        return messages
