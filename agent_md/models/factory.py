@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import importlib
+import importlib.util
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
 from agent_md.agents.spec import ModelRef, RunSettings
@@ -17,27 +19,64 @@ from agent_md.models.script_file import load_script
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-__all__ = ["PROVIDERS", "check_model", "close_model", "key_values", "make_chat_model", "with_address"]
+__all__ = [
+    "KEY_VARIABLES",
+    "PROVIDERS",
+    "check_model",
+    "close_model",
+    "key_values",
+    "make_chat_model",
+    "with_address",
+]
 
-PROVIDERS = ("google", "openai", "anthropic", "ollama", "local", "script")
-"""The names that an agent file may use; not all are available in this version."""
 
-_KEY_VARIABLES = {"google": ("GOOGLE_API_KEY", "GEMINI_API_KEY")}
-"""Variables that hold a provider's key, first one wins."""
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """A provider that is asked over HTTP: the function that makes its client, the package that it needs, and what has
+    to be given."""
+
+    module: str
+    maker: str
+    package: str
+    keys: tuple[str, ...]
+    """Variables that hold its key, first one wins."""
+    needs_key: bool = True
+    needs_address: bool = False
+
+
+_SERVICES = {
+    "google": _Service("google", "google_model", "langchain_google_genai", ("GOOGLE_API_KEY", "GEMINI_API_KEY")),
+    "openai": _Service("openai", "openai_model", "langchain_openai", ("OPENAI_API_KEY",)),
+    "anthropic": _Service("anthropic", "anthropic_model", "langchain_anthropic", ("ANTHROPIC_API_KEY",)),
+    "ollama": _Service("ollama", "ollama_model", "langchain_ollama", ("OLLAMA_API_KEY",), needs_key=False),
+    "local": _Service(
+        *("openai", "local_model", "langchain_openai", ("LOCAL_API_KEY",)), needs_key=False, needs_address=True
+    ),
+}
+
+PROVIDERS = (*_SERVICES, "script")
+"""The names that an agent file may use. Some need a package that is not always installed."""
+
+KEY_VARIABLES = tuple(name for service in _SERVICES.values() for name in service.keys)
+"""All variables that hold a provider's key."""
 
 
 def check_model(ref: ModelRef, environ: Mapping[str, str], scripts_dir: Path) -> None:
-    """Raises what `make_chat_model` would, without importing a provider: UsageError for an unknown or unavailable
-    provider or a bad `base_url`, MissingKey, ScriptInvalid."""
-    if ref.provider == "google":
-        _check_base_url(ref)
-        _key(ref, environ)
-    elif ref.provider == "script":
+    """Raises what `make_chat_model` would, without importing a provider: UsageError for a provider that is unknown or
+    not installed or a `base_url` that is bad or missing, MissingKey, ScriptInvalid."""
+    if ref.provider == "script":
         if ref.base_url is not None:
             raise UsageError(f"{ref} is a script and has no base_url; remove it")
         load_script(scripts_dir, ref.name)
-    else:
-        _refuse_provider(ref)
+        return
+    service = _SERVICES.get(ref.provider) or _refuse_provider(ref)
+    if importlib.util.find_spec(service.package) is None:
+        raise UsageError(
+            f"{ref} cannot be used: the package {service.package.replace('_', '-')} is not installed; "
+            f"run: pip install 'agentmd[{ref.provider}]'"
+        )
+    _check_base_url(ref, service)
+    _key(ref, service, environ)
 
 
 def with_address(ref: ModelRef, environ: Mapping[str, str]) -> ModelRef:
@@ -61,9 +100,10 @@ def make_chat_model(
         from agent_md.models.script import ScriptModel
 
         return ScriptModel.load(scripts_dir, ref.name)
-    from agent_md.models.google import google_model
-
-    return google_model(ref, settings, _key(ref, environ))
+    service = _SERVICES[ref.provider]
+    make: Any = getattr(importlib.import_module(f"agent_md.models.{service.module}"), service.maker)
+    model: BaseChatModel = make(ref, settings, _key(ref, service, environ))
+    return model
 
 
 async def close_model(model: BaseChatModel) -> None:
@@ -75,23 +115,30 @@ async def close_model(model: BaseChatModel) -> None:
 
 def key_values(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The values of all providers' keys, to be masked in whatever a provider says."""
-    values = (environ.get(name, "").strip() for names in _KEY_VARIABLES.values() for name in names)
+    values = (environ.get(name, "").strip() for name in KEY_VARIABLES)
     return tuple(value for value in values if value)
 
 
-def _key(ref: ModelRef, environ: Mapping[str, str]) -> str:
-    names = _KEY_VARIABLES[ref.provider]
-    for name in names:
+def _key(ref: ModelRef, service: _Service, environ: Mapping[str, str]) -> str | None:
+    for name in service.keys:
         if value := environ.get(name, "").strip():
             return value
+    if not service.needs_key:
+        return None
+    names = service.keys
     raise MissingKey(
         f"{ref} needs a key: set {' (or '.join(names)}{')' * (len(names) - 1)} in the environment or in the "
         "workspace's .env file"
     )
 
 
-def _check_base_url(ref: ModelRef) -> None:
+def _check_base_url(ref: ModelRef, service: _Service) -> None:
     if ref.base_url is None:
+        if service.needs_address:
+            raise UsageError(
+                f"{ref} has no base_url; give the address of the server in the agent's `model`, such as "
+                "base_url: http://127.0.0.1:8000/v1"
+            )
         return
     try:
         parts = urlsplit(ref.base_url)
@@ -103,8 +150,6 @@ def _check_base_url(ref: ModelRef) -> None:
 
 
 def _refuse_provider(ref: ModelRef) -> NoReturn:
-    if ref.provider in PROVIDERS:
-        raise UsageError(f"provider {ref.provider} is not available in this version; use google or script")
     near = difflib.get_close_matches(ref.provider, PROVIDERS, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(PROVIDERS)}"
     raise UsageError(f"there is no provider {ref.provider!r}; {hint}")

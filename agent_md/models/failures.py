@@ -61,9 +61,13 @@ def classify(error: BaseException, secrets: Collection[str] = ()) -> Failure:
         return Transient(words) if error.transient else Permanent(words)
     chain = list(_chain(error))
     broken = _broken_connection(chain)
-    status = None if broken else next(filter(None, map(_status, chain)), None)
-    text = _one_line(mask(_text(chain, status), secrets))
-    transient = broken or (_passes(status) if status is not None else _says_so(chain))
+    status = None if broken is not None else next(filter(None, map(_status, chain)), None)
+    kind, message = _told(chain) if broken is None else (None, None)
+    words = _text(chain, status, kind, message) if broken is None else _named(broken)
+    text = _one_line(mask(words, secrets))
+    transient = broken is not None or (
+        _passes(status, kind) if status is not None else _says_so(chain) or _in_stream(chain, kind)
+    )
     return Transient(text, _retry_after(chain)) if transient else Permanent(text)
 
 
@@ -95,16 +99,53 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _status(error: BaseException) -> int | None:
-    """The HTTP status an error carries as `status`, `code` or `status_code`, whichever is a number."""
+    """The HTTP status an error carries as `status`, `code` or `status_code`, whichever is a number. That of a stream
+    that began well and then told of an error says nothing."""
     for name in ("status", "code", "status_code"):
         value = getattr(error, name, None)
-        if isinstance(value, int) and 100 <= value < 600:
+        if isinstance(value, int) and 300 <= value < 600:
             return value
     return None
 
 
-def _passes(status: int) -> bool:
-    return status in (408, 429) or status >= 500
+def _passes(status: int, kind: str | None) -> bool:
+    # OpenAI's 429 for an account without money.
+    return (status in (408, 429) and kind != "insufficient_quota") or status >= 500
+
+
+_MISTAKES = {
+    "authentication_error",
+    "billing_error",
+    "insufficient_quota",
+    "invalid_request_error",
+    "not_found_error",
+    "permission_error",
+    "request_too_large",
+}
+"""What providers call failures that the same request would meet again."""
+
+
+def _in_stream(chain: list[BaseException], kind: str | None) -> bool:
+    """Whether a server told of a failure of its own in the middle of an answer."""
+    told = any(
+        type(error).__module__.split(".")[0] in ("openai", "anthropic", "ollama")
+        and (type(error).__name__ in ("APIError", "ResponseError") or getattr(error, "status_code", None) == 200)
+        for error in chain
+    )
+    return told and kind not in _MISTAKES
+
+
+def _told(chain: list[BaseException]) -> tuple[str | None, str | None]:
+    """What the provider's answer calls the failure, and says of it, as OpenAI, Anthropic and Ollama put it."""
+    for error in chain:
+        body, words = getattr(error, "body", None), getattr(error, "error", None)
+        inner = body.get("error", body) if isinstance(body, Mapping) else None
+        if isinstance(inner, Mapping) and isinstance(inner.get("message"), str):
+            kind = inner.get("type")
+            return kind if isinstance(kind, str) else None, inner["message"]
+        if isinstance(words, str) and words:
+            return None, words
+    return None, None
 
 
 def _says_so(chain: list[BaseException]) -> bool:
@@ -124,13 +165,13 @@ _OWN_MISTAKES = {"UnsupportedProtocol", "LocalProtocolError"}
 _LOCAL_FILES = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, ssl.SSLCertVerificationError)
 
 
-def _broken_connection(chain: list[BaseException]) -> bool:
-    """Whether the outermost error that tells anything is one of the transport. What a transport error was raised from
+def _broken_connection(chain: list[BaseException]) -> BaseException | None:
+    """The outermost error that tells anything, if it is one of the transport. What a transport error was raised from
     may carry a number that looks like a status and is none."""
     if any(isinstance(error, _LOCAL_FILES) or type(error).__name__ in _OWN_MISTAKES for error in chain):
-        return False
+        return None
     telling = next((error for error in chain if _is_transport(error) or _status(error) is not None), None)
-    return telling is not None and _is_transport(telling)
+    return telling if telling is not None and _is_transport(telling) else None
 
 
 def _is_transport(error: BaseException) -> bool:
@@ -139,15 +180,20 @@ def _is_transport(error: BaseException) -> bool:
     return any(kind.__name__ in _TRANSPORT.get(kind.__module__.split(".")[0], ()) for kind in type(error).__mro__)
 
 
-def _text(chain: list[BaseException], status: int | None) -> str:
+def _text(chain: list[BaseException], status: int | None, kind: str | None, told: str | None) -> str:
     """`503 UNAVAILABLE: The model is overloaded.` where the parts are known, else the error's own words."""
+    if told is not None:
+        return f"{' '.join(str(part) for part in (status, kind) if part)}: {told}".removeprefix(": ")
     for error in chain:
         message, name = getattr(error, "message", None), getattr(error, "status", None)
         if status is not None and isinstance(message, str) and message:
             return f"{status} {name}: {message}" if isinstance(name, str) else f"{status}: {message}"
-    outer = chain[0]
-    words = str(outer) or str(chain[-1])
-    return f"{type(outer).__name__}: {words}" if words else type(outer).__name__
+    return _named(chain[0], str(chain[-1]))
+
+
+def _named(error: BaseException, otherwise: str = "") -> str:
+    words = str(error) or otherwise
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 
 def _one_line(text: str) -> str:

@@ -12,12 +12,11 @@ from langchain_google_genai import ChatGoogleGenerativeAI
 
 from agent_md.agents.spec import ModelRef, RunSettings
 from agent_md.errors import UsageError
+from agent_md.models.silence import silence_of
 
 __all__ = ["google_model"]
 
 _BASE_URL = "https://generativelanguage.googleapis.com"
-_SILENCE = 600.0
-"""Seconds without a byte after which a call counts as lost."""
 
 
 class _Gemini(ChatGoogleGenerativeAI):
@@ -41,7 +40,8 @@ def google_model(ref: ModelRef, settings: RunSettings, key: str) -> BaseChatMode
         "temperature": settings.temperature,
         "max_tokens": settings.max_tokens,
         "max_retries": 1,
-        "timeout": min(_SILENCE, settings.timeout),
+        "output_version": "v0",
+        "timeout": silence_of(settings),
     }
     model = _Gemini(**options)
     if model.client is not None and model.client.vertexai:

@@ -10,6 +10,7 @@ from agent_md.agents.spec import AgentSpec
 from agent_md.models.answering import stream_answer
 from agent_md.models.factory import close_model, key_values, make_chat_model, with_address
 from agent_md.models.retry import RetryPolicy, call_with_retry
+from agent_md.models.sending import for_model
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -40,8 +41,9 @@ class SpecModel:
     ) -> AIMessage:
         """The model's whole answer. Raises ModelFailed after retries; MissingKey or another UsageError before any."""
         model = self._made()
+        history = for_model(messages, self._spec.model)
         return await call_with_retry(
-            lambda: stream_answer(model, messages, on_text),
+            lambda: stream_answer(model, history, on_text),
             RetryPolicy(),
             model=str(self._spec.model),
             secrets=key_values(self._environ),

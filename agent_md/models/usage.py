@@ -1,4 +1,4 @@
-"""What one answer of a model used."""
+"""What one answer of a model used, and what that costs."""
 
 from __future__ import annotations
 
@@ -6,19 +6,53 @@ from typing import TYPE_CHECKING
 
 from agent_md.agents.spec import ModelRef
 from agent_md.executions.model import Usage
+from agent_md.models.pricing import Price, Prices, price_of
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
+    from langchain_core.messages.ai import UsageMetadata
 
-__all__ = ["usage_of"]
+__all__ = ["cost_of", "usage_of"]
+
+_MILLION = 1_000_000
+_PRICED_ELSEWHERE = ("audio", "priority", "flex", "ephemeral_1h_input_tokens")
+"""Tokens that cost something else than the table says."""
 
 
-def usage_of(message: AIMessage, ref: ModelRef) -> Usage:
-    """Tokens as the provider counted them, 0 if it did not. The cost is what a script says; of every other provider
-    it is None, unknown."""
+def usage_of(message: AIMessage, ref: ModelRef, prices: Prices) -> Usage:
+    """Tokens as the provider counted them, 0 if it did not. The cost is what a script says, or else comes from the
+    prices; None = unknown, because there is no price or because nothing was counted."""
     counted = message.usage_metadata
+    if ref.provider == "script":
+        cost: float | None = float(message.response_metadata.get("cost_usd", 0.0))
+    else:
+        price = price_of(ref, prices)
+        cost = cost_of(counted, price) if counted and price is not None else None
     return Usage(
         input_tokens=counted["input_tokens"] if counted else 0,
         output_tokens=counted["output_tokens"] if counted else 0,
-        cost_usd=float(message.response_metadata.get("cost_usd", 0.0)) if ref.provider == "script" else None,
+        cost_usd=cost,
     )
+
+
+def cost_of(counted: UsageMetadata, price: Price) -> float | None:
+    """US dollars for one answer; None if it used something that the price does not tell of.
+
+    LangChain's input tokens include the cached ones, and its output tokens the reasoning.
+    """
+    given = {key: value for key, value in (counted.get("input_token_details") or {}).items() if isinstance(value, int)}
+    told = {key: value for key, value in (counted.get("output_token_details") or {}).items() if isinstance(value, int)}
+    if any(details.get(key) for details in (given, told) for key in _PRICED_ELSEWHERE):
+        return None
+    rates = price.rates_for(counted["input_tokens"])
+    cached = given.get("cache_read", 0)
+    written = given.get("cache_creation", 0) + given.get("ephemeral_5m_input_tokens", 0)
+    reasoning = told.get("reasoning", 0)
+    amounts = (
+        (max(0, counted["input_tokens"] - cached - written), rates.input),
+        (cached, rates.cached_input if rates.cached_input is not None else rates.input),
+        (written, rates.cache_write if rates.cache_write is not None else rates.input),
+        (max(0, counted["output_tokens"] - reasoning), rates.output),
+        (reasoning, rates.reasoning if rates.reasoning is not None else rates.output),
+    )
+    return sum(tokens * rate for tokens, rate in amounts) / _MILLION

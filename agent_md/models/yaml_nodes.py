@@ -69,7 +69,7 @@ class NodeReader:
         self, node: yaml.Node, what: str, known: Collection[str], required: Collection[str] = ()
     ) -> dict[str, yaml.Node]:
         """The value nodes by key; unknown, repeated and missing keys are mistakes."""
-        found = self._pairs(node, what)
+        found = self.entries(node, what)
         for name, value in found.items():
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
@@ -77,6 +77,18 @@ class NodeReader:
                 self.refuse(value, f"{what} has an unknown key {name!r}; {hint}")
         for name in sorted(set(required) - found.keys()):
             self.refuse(node, f"{what} has no {name!r}")
+        return found
+
+    def entries(self, node: yaml.Node, what: str) -> dict[str, yaml.Node]:
+        """The value nodes of a mapping by key, whatever the keys; a repeated one is a mistake."""
+        if not isinstance(node, yaml.MappingNode):
+            self.refuse(node, f"{what} is {_shape(node)}, expected a mapping")
+        found: dict[str, yaml.Node] = {}
+        for key, value in node.value:
+            name = self.text(key, f"a key of {what}")
+            if name in found:
+                self.refuse(key, f"{what} has {name!r} twice")
+            found[name] = value
         return found
 
     def items(self, node: yaml.Node, what: str, read: Callable[[yaml.Node], T]) -> tuple[T, ...]:
@@ -114,7 +126,7 @@ class NodeReader:
 
     def json_object(self, node: yaml.Node, what: str) -> dict[str, Any]:
         """A mapping of JSON values."""
-        return {key: self.value(item, f"{what}.{key}") for key, item in self._pairs(node, what).items()}
+        return {key: self.value(item, f"{what}.{key}") for key, item in self.entries(node, what).items()}
 
     def value(self, node: yaml.Node, what: str) -> Any:
         """A JSON value. Only JSON's own spelling of numbers, true, false and null is taken; the rest needs quotes."""
@@ -130,17 +142,6 @@ class NodeReader:
         if not is_number and not is_word:
             self.refuse(node, f"{what} is {_shown(node)}, which YAML reads in its own way; put it in quotes")
         return json.loads(node.value)
-
-    def _pairs(self, node: yaml.Node, what: str) -> dict[str, yaml.Node]:
-        if not isinstance(node, yaml.MappingNode):
-            self.refuse(node, f"{what} is {_shape(node)}, expected a mapping")
-        found: dict[str, yaml.Node] = {}
-        for key, value in node.value:
-            name = self.text(key, f"a key of {what}")
-            if name in found:
-                self.refuse(key, f"{what} has {name!r} twice")
-            found[name] = value
-        return found
 
 
 def _line(mark: Any) -> str:

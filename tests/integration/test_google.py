@@ -29,6 +29,7 @@ from agent_md.executions.model import Usage
 from agent_md.models.answering import stream_answer
 from agent_md.models.factory import close_model, key_values, make_chat_model
 from agent_md.models.failures import Failure, ProviderFailure
+from agent_md.models.pricing import Prices
 from agent_md.models.retry import RetryPolicy, call_with_retry
 from agent_md.models.usage import usage_of
 from tests.support.gemini import Failure as ServerFailure
@@ -38,6 +39,7 @@ KEY = "AIzaSyD-this-is-a-key-of-a-test-0123456"
 ENVIRON = {"GOOGLE_API_KEY": KEY}
 NAME = "gemini-2.5-flash"
 SIGNATURE = "c2lnbmF0dXJlLTE="
+UNPRICED = Prices((), "")
 TOOLS = [
     {
         "type": "function",
@@ -103,7 +105,7 @@ async def test_text_streams_word_by_word_and_usage_is_counted_once() -> None:
     assert pieces == ["One ", "two ", "three."]
     assert type(answer) is AIMessage
     assert answer.text == "One two three."
-    assert usage_of(answer, ModelRef("google", NAME)) == Usage(40, 14, None)
+    assert usage_of(answer, ModelRef("google", NAME), UNPRICED) == Usage(40, 14, None)
 
 
 async def test_calls_of_one_message_come_whole_in_order_with_ids_of_their_own() -> None:
@@ -236,7 +238,7 @@ async def test_a_transient_failure_is_tried_again_and_nothing_is_counted_twice(f
         assert len(server.requests) == 3
     assert waits == [1.0, 2.0]
     assert "".join(pieces) == answer.text == "One two three."
-    assert usage_of(answer, ModelRef("google", NAME)) == Usage(10, 6, None)
+    assert usage_of(answer, ModelRef("google", NAME), UNPRICED) == Usage(10, 6, None)
 
 
 @pytest.mark.parametrize(

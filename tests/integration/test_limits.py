@@ -90,16 +90,28 @@ class TestSpending:
         work.restart(lose_checkpoints=True)
         aborted(work.answer(), "max_cost_usd is $0.5, and $0.5 are spent")
 
+    def test_money_of_the_day_adds_up_over_executions(self, work: Workspace) -> None:
+        work.agent("settings: {max_cost_usd_per_day: 0.5}")
+        work.script({"text": "Done.", "usage": {"input": 3, "cost": 0.25}})
+        for _ in range(2):
+            work.start()
+            work.succeeded()
+        work.start()
+        aborted(work.execution, "max_cost_usd_per_day is $0.5, and $0.5 are spent today")
+
     def test_the_last_answer_may_reach_the_limit(self, work: Workspace) -> None:
         work.agent("settings: {max_execution_tokens: 10}")
         work.script({"text": "Done.", "usage": {"input": 50}})
         work.start()
         work.succeeded()
 
-    def test_money_of_a_model_without_prices_is_refused_before_anything_starts(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("limit", ["max_cost_usd", "max_cost_usd_per_day"])
+    def test_money_of_a_model_without_a_price_is_refused_before_anything_starts(
+        self, tmp_path: Path, limit: str
+    ) -> None:
         work = Workspace(tmp_path / "priced", environ={"GOOGLE_API_KEY": "key"})
-        work.agent("settings: {max_cost_usd: 1}", model="{provider: google, name: gemini-2.5-flash}")
-        with pytest.raises(UsageError, match="max_cost_usd is set, but the price of google/gemini"):
+        work.agent(f"settings: {{{limit}: 1}}", model="{provider: google, name: gemini-0.5-huge}")
+        with pytest.raises(UsageError, match=f"{limit} is set, but the price of google/gemini-0.5-huge is unknown"):
             work.create()
         assert work.app.store.executions() == []
         work.close()

@@ -240,3 +240,56 @@ async def test_the_caller_hears_of_each_retry_before_its_wait() -> None:
 
     await ask(Model(TimeoutError("a"), api_error(500)), RetryPolicy(), waits, on_retry=listen)
     assert heard == [(1, Transient("TimeoutError: a"), 1.0, 0), (2, Transient("500 STATUS: Sorry."), 2.0, 1)]
+
+
+class _Told(Exception):
+    """An error as the clients of OpenAI and Anthropic raise it."""
+
+    def __init__(self, status: int, kind: str, message: str = "Sorry.") -> None:
+        super().__init__(f"Error code: {status} - {{...}}")
+        self.status_code = status
+        self.message = str(self)
+        self.body = {"type": "error", "error": {"type": kind, "message": message}}
+
+
+class APIError(_Told):
+    """One that came in the middle of a stream has this very name."""
+
+
+APIError.__module__ = "openai"
+
+
+def test_what_the_provider_says_is_told_instead_of_the_whole_answer() -> None:
+    assert classify(_Told(529, "overloaded_error")) == Transient("529 overloaded_error: Sorry.")
+    assert classify(_Told(401, "authentication_error")) == Permanent("401 authentication_error: Sorry.")
+    flat = _Told(400, "")
+    flat.body = {"message": f"No, {KEY}.", "type": "invalid_request_error", "code": None}  # type: ignore[dict-item]
+    assert classify(flat, [KEY]) == Permanent("400 invalid_request_error: No, ***.")
+
+
+def test_an_account_without_money_does_not_pass() -> None:
+    assert isinstance(classify(_Told(429, "requests")), Transient)
+    assert isinstance(classify(_Told(429, "insufficient_quota")), Permanent)
+
+
+@pytest.mark.parametrize(
+    ("kind", "passes"),
+    [
+        ("server_error", True),
+        ("overloaded_error", True),
+        ("invalid_request_error", False),
+        ("insufficient_quota", False),
+    ],
+)
+def test_an_error_in_a_stream_that_began_well_is_known_by_its_words(kind: str, passes: bool) -> None:
+    told = APIError(200, kind)
+    assert classify(told) == (Transient if passes else Permanent)(f"{kind}: Sorry.")
+
+
+def test_a_status_of_200_is_no_failure_to_try_again() -> None:
+    assert isinstance(classify(_Told(200, "server_error")), Permanent)
+
+
+def test_a_broken_connection_is_told_in_its_own_words() -> None:
+    wrapped = raised_from(RuntimeError("Connection error."), httpx.ConnectError("refused"))
+    assert classify(wrapped) == Transient("ConnectError: refused")
