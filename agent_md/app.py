@@ -6,8 +6,10 @@ Nothing heavy is imported here until it is needed: commands that only read the s
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,24 +18,26 @@ from agent_md.agents.registry import Registry, agent_files, scan
 from agent_md.agents.rules import hides, unknown_tools
 from agent_md.agents.spec import AgentSpec
 from agent_md.agents.text import Prompt, render
-from agent_md.errors import AgentDisabled, AgentFileInvalid, StateDirUnusable, UnknownExecution, UsageError
+from agent_md.errors import AgentDisabled, AgentFileInvalid, UnknownExecution, UsageError
 from agent_md.executions.model import (
     Claim,
     Execution,
     ExecutionId,
+    HookTarget,
     NewExecution,
     Request,
     Status,
     TriggerKind,
     WorkerId,
 )
-from agent_md.models.factory import check_model, with_address
+from agent_md.models.factory import KEY_VARIABLES, check_model, with_address
+from agent_md.models.pricing import Prices, load_prices, price_of
 from agent_md.models.script_file import load_script
 from agent_md.ports import Idempotency, Journal, NewAnswer, ProgressSink, Store
 from agent_md.runner.responding import choose_request, new_answer
 from agent_md.settings import Settings
-from agent_md.stores.local_disk import require_local_disk
 from agent_md.stores.sqlite.store import SqliteStore
+from agent_md.stores.state_dir import make_state_dir
 from agent_md.stores.workers import LockWorkers, WorkerHandle
 from agent_md.tools.base import Tool, declaration
 
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
     from agent_md.graph.bench import Bench
     from agent_md.runner.advance import Runner
     from agent_md.tools.sandbox import Sandbox
+    from agent_md.webhooks.sender import Changes, WebhookSender
 
 __all__ = ["App"]
 
@@ -71,6 +76,11 @@ class App:
     def _workers(self) -> LockWorkers:
         return LockWorkers(self.settings.state_dir / "workers")
 
+    @cached_property
+    def prices(self) -> Prices:
+        """What models cost, as it was when first asked for. Raises ConfigInvalid for a mistake in the user's file."""
+        return load_prices(self.settings.prices)
+
     @property
     def _scripts_dir(self) -> Path:
         return self.settings.agents_dir / "_config" / "scripts"
@@ -79,7 +89,7 @@ class App:
     def store(self) -> Store:
         """The store, made if need be, with overdue requests settled. Raises StoreError or StateDirUnusable."""
         if self._store is None:
-            self._make_state_dir()
+            make_state_dir(self.settings)
             self._store = SqliteStore(self.settings.database, workers=self._workers)
             self._store.settle_overdue()
         return self._store
@@ -120,40 +130,6 @@ class App:
             store.register_worker(self._worker.id, os.getpid())
         return self._worker.id
 
-    def _make_state_dir(self) -> None:
-        folder = self.settings.state_dir
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.settings.database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if folder.stat().st_uid == os.geteuid():
-                folder.chmod(0o700)
-            require_local_disk(folder)
-            self._bind(folder)
-            ignore = folder / ".gitignore"
-            if not ignore.exists() or not ignore.stat().st_size:  # a full disk left it empty
-                ignore.touch(mode=0o600)
-                ignore.write_text("*\n", encoding="utf-8")
-        except OSError as error:
-            raise StateDirUnusable(
-                f"the state folder {folder} cannot be made or written: {error.strerror}; nothing was started. "
-                "Set `state_dir` in config.yaml to a folder that can be written"
-            ) from error
-
-    def _bind(self, folder: Path) -> None:
-        """A state folder outside of its workspace belongs to the first one that used it: an execution must not go on
-        with the files and tools of another."""
-        if folder.resolve().is_relative_to(self.settings.workspace.resolve()):
-            return
-        owner, mine = folder / "workspace", str(self.settings.workspace.resolve())
-        if not owner.exists():
-            owner.touch(mode=0o600)
-            owner.write_text(mine, encoding="utf-8", errors="surrogateescape")
-        elif (other := owner.read_text(encoding="utf-8", errors="surrogateescape")) != mine:
-            raise StateDirUnusable(
-                f"the state folder {folder} belongs to the workspace {other}; give this one a `state_dir` of its own, "
-                f"or, if the workspace was moved, write its new path into {owner}"
-            )
-
     # Agents
 
     def start(
@@ -167,15 +143,16 @@ class App:
         session_must_exist: bool = False,
         exclusive: bool = False,
         said: Mapping[str, Any] | None = None,
+        hook: HookTarget | None = None,
         claimed: bool = True,
         idempotency: Idempotency | None = None,
     ) -> Execution:
         """Creates an execution of an agent, claimed by this process or queued, after checking all that can be checked.
 
         It begins with the agent's `history` of its conversation. `said` is kept with the human message (fields of its
-        stored form); `session_must_exist` and `exclusive` as in NewExecution. Raises UsageError, with nothing created:
-        unknown, invalid or disabled agent, no key, a limit that cannot be kept, rules that name unknown tools, a
-        conversation that waits (ConversationWaiting), a session that is busy or not there.
+        stored form); `session_must_exist`, `exclusive` and `hook` as in NewExecution. Raises UsageError, with nothing
+        created: unknown, invalid or disabled agent, no key, a limit that cannot be kept, rules that name unknown tools,
+        a conversation that waits (ConversationWaiting), a session that is busy or not there.
         """
         spec = self.runnable_spec(name)
         system, human = self._prompt(spec, args, message)
@@ -192,6 +169,7 @@ class App:
                 history=spec.history,
                 session_must_exist=session_must_exist,
                 exclusive=exclusive,
+                hook=hook,
             ),
             spec=spec.to_json(),
             spec_digest=spec.digest,
@@ -218,7 +196,10 @@ class App:
             check_model(with_address(spec.model, environ), environ, self._scripts_dir)
         except UsageError as error:
             found.append(error)
-        found.extend(_unpriced(spec))
+        try:
+            found.extend(_unpriced(spec, self.prices))
+        except UsageError as error:
+            found.append(error)
         try:
             self._prompt(spec, (), None)
         except UsageError as error:
@@ -313,7 +294,7 @@ class App:
         ]
 
     def _never_in_prompts(self, spec: AgentSpec) -> Collection[str]:
-        return {*self.settings.dotenv, *(secret.name for secret in spec.secrets), *_PROVIDER_KEYS}
+        return {*self.settings.dotenv, *(secret.name for secret in spec.secrets), *KEY_VARIABLES, "AGENTMD_API_KEY"}
 
     def tools(self, spec: AgentSpec, *, lenient: bool = False) -> dict[str, Tool]:
         """The tools of an agent by name. With `lenient` a module that cannot be loaded is left out, else UsageError."""
@@ -350,6 +331,7 @@ class App:
                 settings.mcp_config,
                 settings.workspace / "config.yaml",  # it says what is guarded
                 settings.workspace / ".env",  # also under the name of what it links to
+                *([] if settings.prices is None else [settings.prices]),  # limits on money are kept by it
             ),
         )
         return Sandbox(settings.workspace, spec.paths, forbidden)
@@ -375,6 +357,7 @@ class App:
         from agent_md.models.spec_model import SpecModel
         from agent_md.models.usage import usage_of
 
+        prices = self.prices  # a mistake in them is told before a model is asked
         tools = self.tools(spec, lenient=True)
         sandbox = self._sandbox(spec)
         model = SpecModel(
@@ -387,11 +370,33 @@ class App:
             journal=journal,
             tools=tools,
             call_model=model,
-            usage_of=lambda message: usage_of(message, spec.model),
+            usage_of=lambda message: usage_of(message, spec.model, prices),
             sink=sink,
             workspace=self.settings.workspace,
             resolve_path=lambda path: sandbox.resolve(path, write=False).path,
+            spent_today=lambda: self.reading_store.spent(spec.name, _midnight()),
             close=model.close,
+        )
+
+    # Telling
+
+    def webhooks(self, changes: Changes) -> WebhookSender:
+        """Tells receivers what the store has to tell; `changes` wake it."""
+        from agent_md.outbound.transport import GuardedTransport
+        from agent_md.webhooks.attempts import Attempts
+        from agent_md.webhooks.derive import Deriver
+        from agent_md.webhooks.post import HttpPost
+        from agent_md.webhooks.sender import WebhookSender
+
+        store, settings = self.store, self.settings
+        post = HttpPost(GuardedTransport(settings.http.allow_hosts))
+        return WebhookSender(
+            store.outbox,
+            Deriver(store, store.outbox, interrupt_delay=settings.webhooks.interrupt_delay),
+            Attempts(store, store.outbox, settings.environment, post, time.time),
+            changes,
+            self.worker,
+            clock=time.time,
         )
 
     def close(self) -> None:
@@ -403,6 +408,11 @@ class App:
             self._checkpoints.close()
         if self._store is not None:
             self._store.close()
+
+
+def _midnight() -> float:
+    """When today began in the zone of this machine, in seconds since 1970."""
+    return datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
 
 
 def _place_of(rule: str, spec: AgentSpec) -> str:
@@ -429,24 +439,16 @@ class _Nobody:
     def restart(self, execution_id: ExecutionId, turn: int) -> None: ...
 
 
-_PROVIDER_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AGENTMD_API_KEY")
-
-
-def _unpriced(spec: AgentSpec) -> list[UsageError]:
+def _unpriced(spec: AgentSpec, prices: Prices) -> list[UsageError]:
     """A limit on money that cannot be kept is refused, never ignored."""
-    found: list[UsageError] = []
-    if spec.settings.max_cost_usd is not None and spec.model.provider != "script":
-        found.append(
-            UsageError(
-                f"{spec.name}: settings.max_cost_usd is set, but the price of {spec.model} is unknown: this version "
-                "has no price table. Remove the limit, or use max_execution_tokens"
-            )
+    limit = next(
+        (name for name in ("max_cost_usd", "max_cost_usd_per_day") if getattr(spec.settings, name) is not None), None
+    )
+    if limit is None or spec.model.provider == "script" or price_of(spec.model, prices) is not None:
+        return []
+    return [
+        UsageError(
+            f"{spec.name}: settings.{limit} is set, but the price of {spec.model} is unknown. Give it in a file that "
+            "`prices` in config.yaml names, or remove the limit and use max_execution_tokens"
         )
-    if spec.settings.max_cost_usd_per_day is not None:
-        found.append(
-            UsageError(
-                f"{spec.name}: settings.max_cost_usd_per_day is set, but this version cannot keep it. "
-                "Remove the limit, or use max_execution_tokens"
-            )
-        )
-    return found
+    ]

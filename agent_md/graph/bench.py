@@ -36,6 +36,8 @@ class Bench:
     sink: ProgressSink
     workspace: Path
     resolve_path: Callable[[str], Path]
+    spent_today: Callable[[], float | None]
+    """US dollars that the agent's executions cost since midnight; None = unknown."""
     close: Callable[[], Awaitable[None]]
     """Frees what the drive opened, on its event loop."""
 

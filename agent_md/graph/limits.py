@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall
@@ -26,8 +26,13 @@ def count_calls(messages: Sequence[BaseMessage]) -> int:
     return len(_exchanges(messages))
 
 
-def check_before_model_call(settings: RunSettings, usage: Usage, messages: Sequence[BaseMessage]) -> None:
-    """Raises LimitReached, naming the limit, when the execution may not ask the model again."""
+def check_before_model_call(
+    settings: RunSettings, usage: Usage, messages: Sequence[BaseMessage], spent_today: Callable[[], float | None]
+) -> None:
+    """Raises LimitReached, naming the limit, when the execution may not ask the model again.
+
+    `spent_today`: US dollars of all executions of the agent today, asked for only if it matters; None = unknown.
+    """
     exchanges = _exchanges(messages)
     if len(exchanges) > settings.max_tool_calls:
         raise LimitReached(f"max_tool_calls is {settings.max_tool_calls}, and the agent asked for {len(exchanges)}")
@@ -35,17 +40,24 @@ def check_before_model_call(settings: RunSettings, usage: Usage, messages: Seque
         raise LimitReached(
             f"max_execution_tokens is {settings.max_execution_tokens}, and {usage.total_tokens} are used"
         )
-    if settings.max_cost_usd is not None:
-        if usage.cost_usd is None:
-            raise LimitReached(f"max_cost_usd is ${settings.max_cost_usd:g}, and the cost so far is unknown")
-        if usage.cost_usd >= settings.max_cost_usd:
-            raise LimitReached(f"max_cost_usd is ${settings.max_cost_usd:g}, and ${usage.cost_usd:g} are spent")
+    _check_money("max_cost_usd", settings.max_cost_usd, "", lambda: usage.cost_usd)
+    _check_money("max_cost_usd_per_day", settings.max_cost_usd_per_day, " today", spent_today)
     if settings.loop_detection and _loops(exchanges[-LOOP_LENGTH:]):
         call, result = exchanges[-1]
         raise LimitReached(
             f"loop_detection: {call['name']} failed {LOOP_LENGTH} times in a row in the same way: "
             f"{one_line(result.text, _SHOWN)}"
         )
+
+
+def _check_money(limit: str, most: float | None, when: str, spent: Callable[[], float | None]) -> None:
+    if most is None:
+        return
+    cost = spent()
+    if cost is None:
+        raise LimitReached(f"{limit} is ${most:g}, and the cost so far{when} is unknown")
+    if cost >= most:
+        raise LimitReached(f"{limit} is ${most:g}, and ${cost:g} are spent{when}")
 
 
 def _exchanges(messages: Sequence[BaseMessage]) -> list[tuple[ToolCall, ToolMessage]]:

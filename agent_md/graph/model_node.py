@@ -39,7 +39,8 @@ class ModelNode:
     async def _ask(self, turn: int, messages: list[BaseMessage]) -> dict[str, Any]:
         bench = self._bench
         settings = bench.spec.settings
-        check_before_model_call(settings, bench.store.execution(bench.execution_id).usage, messages)
+        used = bench.store.execution(bench.execution_id).usage
+        check_before_model_call(settings, used, messages, bench.spent_today)
         message = await bench.call_model(
             provider_shape(messages),
             lambda text: bench.sink.delta(bench.execution_id, turn, text),

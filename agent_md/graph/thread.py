@@ -10,6 +10,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import Command, StateSnapshot
+from langsmith import tracing_context
 
 from agent_md.executions.model import Execution, RequestId
 from agent_md.graph.bench import Bench
@@ -73,6 +74,7 @@ class Thread:
         if turn >= 0 and store.model_step(execution_id, turn) is None:
             return True
         closed = {tool_id(execution_id, call.position) for call in store.calls(execution_id) if call.state.closed}
+        closed |= {str(message.id) for message in self._seed}  # results of the conversation before this execution
         if any(message.type == "tool" and message.id not in closed for message in messages):
             return True
         known = {request.id for request in store.requests(execution_id)}
@@ -100,8 +102,10 @@ class Thread:
         await self._run(None)
 
     async def _run(self, given: Any) -> None:
-        async for _ in self._graph.astream(given, self._config, stream_mode="updates", durability="sync"):
-            pass
+        # Variables such as LANGSMITH_TRACING would send every prompt and result to another service.
+        with tracing_context(enabled=False):
+            async for _ in self._graph.astream(given, self._config, stream_mode="updates", durability="sync"):
+                pass
 
 
 def _messages(snapshot: StateSnapshot) -> list[BaseMessage]:

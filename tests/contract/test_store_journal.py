@@ -28,8 +28,10 @@ from tests.support.scenes import (
     ai,
     approve,
     ask,
+    begin,
     finish_call,
     gate_request,
+    journal_of,
     proposal,
     record,
     snapshot,
@@ -375,3 +377,17 @@ class TestSteps:
         new = taken_over(store, workers, journal)
         new.end_step(FIRST, 0, "sent", None)
         assert store.steps(journal.claim.execution_id, FIRST)[0].result == "sent"
+
+
+def test_what_an_agent_spent_since_then(store: Store, clock: ManualClock) -> None:
+    record(journal_of(store, begin(store)))
+    clock.advance(10)
+    since = clock.now
+    assert store.spent("writer", since) == 0.0
+    for agent in ("writer", "writer", "reader"):
+        record(journal_of(store, begin(store, agent=agent)), usage=Usage(1, 1, 0.5))
+    assert store.spent("writer", since) == 1.0
+    assert store.spent("writer", 0.0) == 1.25
+    record(journal_of(store, begin(store)), usage=Usage(1, 1, None))
+    assert store.spent("writer", since) is None
+    assert store.spent("reader", since) == 0.5

@@ -29,6 +29,7 @@ from agent_md.graph.bench import Bench
 from agent_md.ports import Clock, Store
 from agent_md.settings import load_settings
 from agent_md.stores.sqlite.store import SqliteStore
+from agent_md.stores.state_dir import make_state_dir
 from tests.support.provider_shape import check_provider_shape
 
 __all__ = ["KIT", "Replies", "Sink", "Workspace", "call", "turn"]
@@ -107,7 +108,7 @@ class _WatchedApp(App):
     @property
     def store(self) -> Store:
         if self._store is None and self.watcher.clock is not None:
-            self._make_state_dir()
+            make_state_dir(self.settings)
             self._store = SqliteStore(self.settings.database, workers=self._workers, clock=self.watcher.clock)
             self._store.settle_overdue()
         return super().store

@@ -27,9 +27,11 @@ def exchange(*results: tuple[str, str], tool: str = "file_read", status: str = "
 FAILED = exchange(("a", "Error: gone"))
 
 
-def reason(messages: list[BaseMessage], usage: Usage | None = None, **settings: Any) -> str | None:
+def reason(
+    messages: list[BaseMessage], usage: Usage | None = None, today: float | None = 0.0, **settings: Any
+) -> str | None:
     try:
-        check_before_model_call(RunSettings(**settings), usage or Usage(), [*START, *messages])
+        check_before_model_call(RunSettings(**settings), usage or Usage(), [*START, *messages], lambda: today)
     except LimitReached as error:
         return str(error)
     return None
@@ -70,6 +72,18 @@ def test_tokens(used: int, ends: bool) -> None:
 )
 def test_money(spent: float | None, told: str | None) -> None:
     assert reason([], Usage(1, 1, spent), max_cost_usd=0.5) == told
+
+
+@pytest.mark.parametrize(
+    ("today", "told"),
+    [
+        (1.99, None),
+        (2.0, "max_cost_usd_per_day is $2, and $2 are spent today"),
+        (None, "max_cost_usd_per_day is $2, and the cost so far today is unknown"),
+    ],
+)
+def test_money_of_the_day(today: float | None, told: str | None) -> None:
+    assert reason([], today=today, max_cost_usd_per_day=2) == told
 
 
 def test_an_unknown_cost_is_fine_without_a_limit_on_it() -> None:
