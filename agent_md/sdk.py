@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from agent_md.errors import ToolError
-from agent_md.executions.json_values import MAX_DEPTH, is_too_deep
+from agent_md.executions.json_values import MAX_DEPTH, PAYLOAD_LIMIT, is_too_deep, json_size
 from agent_md.executions.model import Answer, Outcome, RequestKind
+from agent_md.executions.questions import Answers, checked_questions
 from agent_md.executions.schemas import check_schema
 
 __all__ = [
@@ -34,12 +35,10 @@ __all__ = [
     "request_choice",
     "request_confirmation",
     "request_input",
+    "request_questions",
     "step",
     "tool_options",
 ]
-
-PAYLOAD_LIMIT = 16 * 1024
-"""Largest payload of `interrupt`, in bytes of JSON as UTF-8."""
 
 OPTIONS_ATTRIBUTE = "__agentmd_options__"
 
@@ -133,25 +132,37 @@ def request_choice(message: str, options: Sequence[str], *, multi: bool = False)
     return list(selected) if multi else selected[0]
 
 
+def request_questions(questions: Sequence[dict[str, Any]]) -> Answers:
+    """Asks 1 to 4 questions at once, with 2 to 4 options each, and gives a dict from question to answer.
+
+    A question is `{"question", "header", "multiSelect", "options"}`, an option `{"label", "description"}` with a
+    preview as `"markdown"` if there is one. No two questions, and no two labels of one, are equal. An answer is the
+    label or a text of the human's own, with `multiSelect` a list of them. Raises TypeError for what is no list,
+    ValueError naming each field that does not fit, and for more than 16 KiB; RequestDenied, RequestExpired.
+    """
+    asked = checked_questions(questions)
+    message = " / ".join(question["question"] for question in asked)
+    answers: Answers = _granted(_call().ask(RequestKind.QUESTIONS, message, questions=asked)).value["answers"]
+    return dict(answers)
+
+
 def interrupt(payload: dict[str, Any], *, response_schema: dict[str, Any] | None = None) -> Any:
     """Asks with any JSON object of at most 16 KiB, and gives the JSON value that was answered.
 
-    With `response_schema` (JSON Schema, complete in itself) only values that fit it are accepted. Raises TypeError for
-    a payload that is no JSON object, ValueError for one that is too large or nested deeper than 64, or a schema that
-    cannot be used; RequestDenied, RequestExpired.
+    The size is that of the JSON without blanks, in UTF-8. With `response_schema` (JSON Schema, complete in itself)
+    only values that fit it are accepted. Raises TypeError for a payload that is no JSON object, ValueError for one
+    that is too large or nested deeper than 64, or a schema that cannot be used; RequestDenied, RequestExpired.
     """
     if not isinstance(payload, dict):
         raise TypeError(f"interrupt() takes a JSON object, not {type(payload).__name__}")
     data = _json("payload", payload)
-    size = len(json.dumps(data, ensure_ascii=False).encode())
+    size = json_size(data)
     if size > PAYLOAD_LIMIT:
         raise ValueError(f"the payload of interrupt() has {size} bytes, at most {PAYLOAD_LIMIT} are allowed")
     schema = _json("response_schema", response_schema)
     if schema is not None:
         check_schema(schema)
-    message = data.get("message") or data.get("prompt") or data.get("question")
-    shown = message if isinstance(message, str) else f"{data.get('type') or 'custom'} request"
-    return _granted(_call().ask(RequestKind.CUSTOM, shown, payload=data, response_schema=schema)).value
+    return _granted(_call().ask(RequestKind.CUSTOM, _headline(data), payload=data, response_schema=schema)).value
 
 
 def step(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -208,6 +219,16 @@ def _granted(answer: Answer) -> Answer:
     raise (RequestExpired if answer.outcome is Outcome.EXPIRED else RequestDenied)(denial_text(answer))
 
 
+def _headline(payload: dict[str, Any]) -> str:
+    """What stands for a custom request where there is one line for it."""
+    texts = [payload.get(name) for name in ("message", "prompt", "question")]
+    said = next((text for text in texts if isinstance(text, str) and text.strip()), None)
+    if said is not None:
+        return said
+    kind = payload.get("type")
+    return f"{kind if isinstance(kind, str) and kind else 'custom'} request"
+
+
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} is {type(value).__name__}, expected a text")
@@ -229,8 +250,10 @@ def _options(options: Any) -> tuple[str, ...]:
 
 def _json(name: str, value: Any) -> Any:
     if is_too_deep(value):
-        raise ValueError(f"{name} is nested deeper than {MAX_DEPTH}")
+        raise ValueError(f"{name} is nested deeper than {MAX_DEPTH}, or holds itself")
     try:
-        return json.loads(json.dumps(value, allow_nan=False))
+        data = json.loads(json.dumps(value, allow_nan=False))
+        json_size(data)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} is not JSON: {error}") from None
+    return data

@@ -11,6 +11,7 @@ from agent_md.executions.json_values import parse_strictly
 
 __all__ = ["parse_choice", "parse_confirm", "parse_json", "parse_selection", "parse_text"]
 
+_NUMBERS = re.compile(r"[0-9]+(?:[\s,]+[0-9]+)+")
 _NO = re.compile(r"(?:n|no)(?:[,:]?\s+(?P<reason>.*))?", re.IGNORECASE | re.DOTALL)
 
 
@@ -33,17 +34,21 @@ def parse_text(line: str) -> dict[str, Any]:
 
 
 def parse_choice(line: str, options: Sequence[str], *, multi: bool) -> dict[str, Any]:
-    """The numbers of options, or their exact texts; with `multi` several, separated by commas."""
+    """The numbers of options, or their exact texts; with `multi` several, as `parse_selection` takes them."""
     return {"selected": [options[at] for at in parse_selection(line, options, multi=multi)]}
 
 
 def parse_selection(line: str, options: Sequence[str], *, multi: bool) -> list[int]:
     """The indices of the selected options, each once, in the order of the options.
 
-    A number in range is always the number of an option, also where an option's own text is a number.
+    With `multi` several, separated by commas; numbers also by blanks: `1,3` or `1 3`. A number in range is always the
+    number of an option, also where an option's own text is a number.
     """
     answer = line.strip()
-    parts = [part.strip() for part in answer.split(",")] if multi and answer not in options else [answer]
+    parts = [answer]
+    if multi and answer not in options:
+        separator = r"[\s,]+" if _NUMBERS.fullmatch(answer) else ","
+        parts = [part.strip() for part in re.split(separator, answer)]
     return sorted({_option(part, options) for part in parts})
 
 

@@ -18,10 +18,10 @@ from typing import Any, TextIO, TypeVar, assert_never
 
 from agent_md.cli.pager import pager_command, show_paged
 from agent_md.cli.parsing import parse_choice, parse_confirm, parse_json, parse_selection, parse_text
-from agent_md.cli.questions import OTHER, QuestionText, question_texts
-from agent_md.cli.screen import Screen, unpainted
+from agent_md.cli.questions import QuestionText, own_text_entry, question_texts, rows_of
+from agent_md.cli.screen import Screen
 from agent_md.cli.streams import person
-from agent_md.cli.text import one_line, width_of
+from agent_md.cli.text import one_line
 from agent_md.errors import AgentmdError, AnswerRefused
 from agent_md.executions.answers import validate_response
 from agent_md.executions.model import Request, RequestKind
@@ -94,17 +94,13 @@ class TerminalPrompt:
         self._write("".join(f"{line}\n" for line in question.lines))
 
     async def _paged(self, lines: tuple[str, ...], text: str) -> bool:
-        if self.screen.height is None or self._rows(lines) <= self.screen.height:
+        if self.screen.height is None or rows_of(lines, self.screen) <= self.screen.height:
             return False
         command = pager_command(self._environ)
         if command is None:
             return False
         self._output.flush()
         return await show_paged(text, command, self._environ, self._source, self._output.fileno())
-
-    def _rows(self, lines: tuple[str, ...]) -> int:
-        width = self.screen.width
-        return len(lines) if width is None else sum(max(1, -(-width_of(unpainted(line)) // width)) for line in lines)
 
     async def _answer(self, prompt: str) -> bytes:
         termios.tcflush(self._source, termios.TCIFLUSH)
@@ -166,11 +162,12 @@ async def _ask_structured(text: QuestionText, question: dict[str, Any], prompt: 
     labels = [option["label"] for option in question.get("options") or []]
     if not labels:
         return await prompt.ask(text, str)
-    multi = bool(question.get("multiSelect"))
-    chosen = await prompt.ask(text, partial(parse_selection, options=(*labels, OTHER), multi=multi))
+    multi, other = bool(question.get("multiSelect")), own_text_entry(labels)
+    chosen = await prompt.ask(text, partial(parse_selection, options=(*labels, other), multi=multi))
     answers = [labels[at] for at in chosen if at < len(labels)]
     if len(labels) in chosen:
-        answers.append(await prompt.ask(QuestionText((), (), f"{OTHER}: "), _own_text))
+        own = await prompt.ask(QuestionText((), (), f"{other}: "), _own_text)
+        answers += [] if own in answers else [own]
     return answers if multi else answers[0]
 
 
@@ -211,7 +208,7 @@ def _clean(line: bytes) -> str:
     """The typed text; bytes that are no UTF-8 are shown as escapes. Raises AnswerRefused for what cannot be meant."""
     if len(line) >= _LONGEST:
         raise AnswerRefused(
-            f"a line of this terminal ends at {_LONGEST} bytes; give a longer answer with `respond --text`"
+            f"a line of this terminal ends at {_LONGEST} bytes; give a longer answer with a flag of `agentmd respond`"
         )
     text = line.decode(errors="backslashreplace")
     if _CONTROL.search(text):

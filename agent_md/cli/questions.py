@@ -10,29 +10,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from agent_md.cli.screen import Painter, Screen, Style
-from agent_md.cli.text import cut, is_suspicious, one_line, visible, width_of
+from agent_md.cli.screen import Painter, Screen, Style, unpainted
+from agent_md.cli.text import cut, fold, is_suspicious, one_line, visible, width_of
 from agent_md.executions.model import Answer, Outcome, Preview, Request, RequestKind, RequestSource
 
 __all__ = [
-    "OTHER",
     "QuestionText",
     "decision_text",
     "indented",
     "listed",
+    "own_text_entry",
     "question_texts",
     "remaining",
+    "rows_of",
     "shown_json",
     "summary",
     "withdrawn",
 ]
 
-OTHER = "Other"
-"""The entry of a structured question that stands for a text of one's own."""
-
 _INDENT = "  "
 _CHOICE = "Choice: "
 _SEVERAL = f"{_INDENT}(several are allowed, separated by commas)"
+_DETAIL = 5 * " "
+_PREVIEW = f"{_DETAIL}│ "
 _DRIFTED = "the agent file has changed since this execution started, which goes on with the old version"
 _DECEIVING = "this request holds control, hidden or reordering characters (shown as escapes) or long runs of blanks"
 
@@ -73,8 +73,7 @@ def question_texts(
             shown = (*above, *indented(payload), *_wanted(request))
             return [QuestionText(shown, _heading(request.message, screen.painter), "JSON: ")]
         case RequestKind.QUESTIONS:
-            texts = [_structured(question, screen.painter) for question in request.questions or ()]
-            return [QuestionText((*above, *texts[0].above), texts[0].lines, texts[0].prompt), *texts[1:]]
+            return _structured_all(request.questions or (), screen, above)
         case unknown:
             assert_never(unknown)
 
@@ -119,7 +118,7 @@ def decision_text(request: Request) -> str:
 def withdrawn(request: Request, screen: Screen) -> str:
     """The line that takes back an open question of a request that was decided elsewhere."""
     at = f" at {screen.time(request.answer.answered_at)}" if request.answer is not None else ""
-    return screen.painter(f"{_INDENT}Withdrawn: {decision_text(request)}{at}", Style.YELLOW)
+    return screen.painter(f"{_INDENT}Withdrawn: {decision_text(request)}{at}", Style.ATTENTION)
 
 
 def shown_json(value: Any) -> str:
@@ -130,6 +129,18 @@ def shown_json(value: Any) -> str:
 def indented(text: str) -> list[str]:
     """The lines of a text, visible, each under ours."""
     return [_INDENT + line for line in visible(text).split("\n")]
+
+
+def own_text_entry(labels: Sequence[str]) -> str:
+    """The entry of a structured question, after those of its options, that stands for a text of one's own."""
+    taken = {label.strip().lower() for label in labels}
+    return "Other" if "other" not in taken else "A text of your own"
+
+
+def rows_of(lines: Sequence[str], screen: Screen) -> int:
+    """How many rows of the screen the lines take."""
+    width = screen.width
+    return len(lines) if width is None else sum(max(1, -(-width_of(unpainted(line)) // width)) for line in lines)
 
 
 def remaining(seconds: float) -> str:
@@ -151,7 +162,7 @@ def _warnings(request: Request, painter: Painter, drifted: bool, now: float | No
     if request.expires_at is not None and now is not None:
         texts.append(f"expires in {remaining(request.expires_at - now)}")
     for text in texts:
-        yield painter(f"{_INDENT}⚠ {text}", Style.YELLOW)
+        yield painter(f"{_INDENT}⚠ {text}", Style.ATTENTION)
 
 
 def _why_again(request: Request) -> str:
@@ -223,19 +234,42 @@ def _several(multi: bool | None) -> tuple[str, ...]:
     return (_SEVERAL,) if multi else ()
 
 
-def _structured(question: dict[str, Any], painter: Painter) -> QuestionText:
-    lines = list(_heading(question["question"], painter))
-    if header := question.get("header"):
-        lines[0] += painter(f"  [{one_line(header)}]", Style.DIM)
+def _structured_all(questions: Sequence[dict[str, Any]], screen: Screen, above: tuple[str, ...]) -> list[QuestionText]:
+    texts = []
+    for number, question in enumerate(questions, start=1):
+        progress = f"({number}/{len(questions)})" if len(questions) > 1 else ""
+        texts.append(_structured(question, screen, progress, above if number == 1 else ()))
+    return texts
+
+
+def _structured(question: dict[str, Any], screen: Screen, progress: str, above: tuple[str, ...]) -> QuestionText:
+    """The question with all there is to its options; what is too high for the screen stands above a short menu."""
+    heading = list(_heading(question["question"], screen.painter))
+    header = f"[{one_line(question['header'])}]" if question.get("header") else ""
+    heading[0] += "".join(f"  {screen.painter(part, Style.DIM)}" for part in (header, progress) if part)
     options: list[dict[str, Any]] = question.get("options") or []
-    for line, option in zip(_numbered([option["label"] for option in options]), options, strict=True):
-        lines.append(line)
-        for detail in (option.get("description"), option.get("markdown")):
-            lines += [f"   {text}" for text in indented(detail)] if detail else []
     if not options:
-        return QuestionText((), tuple(lines), "> ")
-    lines.append(f"{_INDENT}{len(options) + 1}. {OTHER}")
-    return QuestionText((), (*lines, *_several(question.get("multiSelect"))), _CHOICE)
+        return QuestionText(above, tuple(heading), "> ")
+    labels = [option["label"] for option in options]
+    *entries, other = _numbered([*labels, own_text_entry(labels)])
+    ending = (other, *_several(question.get("multiSelect")))
+    described = [
+        line for entry, option in zip(entries, options, strict=True) for line in (entry, *_details(option, screen))
+    ]
+    whole = (*heading, *described, *ending)
+    if screen.height is not None and rows_of(whole, screen) >= screen.height:
+        return QuestionText((*above, *heading, *described), (*heading, *entries, *ending), _CHOICE)
+    return QuestionText(above, whole, _CHOICE)
+
+
+def _details(option: dict[str, Any], screen: Screen) -> Iterator[str]:
+    """What an option means, in lines of words, and its preview as it is."""
+    width = None if screen.width is None else max(1, screen.width - len(_DETAIL))
+    for paragraph in filter(None, visible(option.get("description") or "").strip().split("\n")):
+        for piece in [paragraph] if width is None else fold(paragraph, width):
+            yield screen.painter(f"{_DETAIL}{piece.rstrip()}", Style.DIM)
+    if preview := option.get("markdown"):
+        yield from (f"{_PREVIEW}{line}" for line in visible(preview).rstrip("\n").split("\n"))
 
 
 def _answered(kind: RequestKind, answer: Answer) -> str:

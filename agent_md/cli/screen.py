@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
@@ -17,13 +16,13 @@ _SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Style(Enum):
-    """The few looks a text may have, as parameters of the terminal's SGR sequence."""
+    """The few looks a text may have, as parameters of the terminal's SGR sequence: readable on dark and on light."""
 
     BOLD = "1"
     DIM = "2"
     RED = "31"
     GREEN = "32"
-    YELLOW = "33"
+    ATTENTION = "35"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +57,17 @@ class Screen:
         """The screen behind a stream: of limited size if it is a terminal, coloured if the user wants that."""
         if not stream.isatty():
             return cls()
-        size = shutil.get_terminal_size()
+        columns, lines = _size_of(stream, environ)
         dumb = environ.get("TERM", "dumb") == "dumb"
-        return cls(size.columns, size.lines, Painter(not dumb and not environ.get("NO_COLOR")))
+        return cls(columns, lines, Painter(not dumb and not environ.get("NO_COLOR")))
 
     def time(self, at: float) -> str:
         """The time of day, `17:03:12`."""
         return self._local(at).strftime("%H:%M:%S")
+
+    def date(self, at: float) -> str:
+        """The day, `2026-03-08`."""
+        return self._local(at).strftime("%Y-%m-%d")
 
     def date_time(self, at: float) -> str:
         """Day and time, `2026-03-08 17:03:12`."""
@@ -72,6 +75,19 @@ class Screen:
 
     def _local(self, at: float) -> datetime:
         return datetime.fromtimestamp(at, UTC).astimezone(self.zone)
+
+
+def _size_of(stream: TextIO, environ: Mapping[str, str]) -> tuple[int, int]:
+    """Columns and lines of this terminal: descriptor 1 may lead elsewhere by now. COLUMNS and LINES go first."""
+    try:
+        columns, lines = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        columns, lines = 0, 0
+    return _number(environ.get("COLUMNS")) or columns or 80, _number(environ.get("LINES")) or lines or 24
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() else 0
 
 
 PLAIN = Screen()

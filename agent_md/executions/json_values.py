@@ -6,10 +6,15 @@ import json
 import math
 from typing import Any, NoReturn
 
-__all__ = ["MAX_DEPTH", "has_no_json_number", "is_too_deep", "parse_strictly"]
+__all__ = ["MAX_DEPTH", "PAYLOAD_LIMIT", "brief", "has_no_json_number", "is_too_deep", "json_size", "parse_strictly"]
 
 MAX_DEPTH = 64
 """How deep lists and objects may be nested in what is asked, answered or given to a tool."""
+
+PAYLOAD_LIMIT = 16 * 1024
+"""Largest payload of a custom request, and of structured questions, in bytes as `json_size` counts them."""
+
+_BRIEF = 80
 
 
 def parse_strictly(text: str) -> Any:
@@ -18,6 +23,23 @@ def parse_strictly(text: str) -> Any:
         return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def json_size(value: Any) -> int:
+    """The bytes of a JSON value as it is stored: UTF-8, without blanks between its parts.
+
+    Raises ValueError for a text with half a surrogate pair.
+    """
+    try:
+        return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+    except UnicodeEncodeError:
+        raise ValueError("it has half a surrogate pair, which is no text") from None
+
+
+def brief(value: Any) -> str:
+    """The value as Python writes it, cut to what an error message bears."""
+    text = repr(value)
+    return text if len(text) <= _BRIEF else text[: _BRIEF - 3] + "…"
 
 
 def is_too_deep(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent_md.tools.ask_user import AskUser
+from agent_md.tools.ask_user_question import AskUserQuestion
 from agent_md.tools.base import Tool
 from agent_md.tools.changes import FileDelete, FileEdit, FileMove, FileWrite
 from agent_md.tools.files import FileRead
@@ -13,11 +14,14 @@ __all__ = ["BUILTIN_NAMES", "RESERVED_NAMES", "builtin_tools"]
 
 _FILE_TOOLS = (FileRead, FileWrite, FileEdit, FileMove, FileDelete)
 
-BUILTIN_NAMES: frozenset[str] = frozenset({*(tool.name for tool in _FILE_TOOLS), FileGlob.name, AskUser.name})
+_ASKING_TOOLS = (AskUser, AskUserQuestion)
+
+BUILTIN_NAMES: frozenset[str] = frozenset(
+    {*(tool.name for tool in _FILE_TOOLS), FileGlob.name, *(tool.name for tool in _ASKING_TOOLS)}
+)
 """The tools of `builtin_tools`."""
 
 RESERVED_NAMES: frozenset[str] = BUILTIN_NAMES | {
-    "ask_user_question",
     "http_request",
     "memory_append",
     "memory_retrieve",
@@ -31,6 +35,6 @@ RESERVED_NAMES: frozenset[str] = BUILTIN_NAMES | {
 
 
 def builtin_tools(sandbox: Sandbox, hidden: Hidden = nothing_hidden) -> list[Tool]:
-    """The file tools of one sandbox, and `ask_user`. `file_glob` leaves out the files whose subject is `hidden`."""
+    """The file tools of one sandbox, and those that ask. `file_glob` leaves out the files whose subject is `hidden`."""
     tools: list[Tool] = [tool(sandbox) for tool in _FILE_TOOLS]
-    return [*tools, FileGlob(sandbox, hidden), AskUser()]
+    return [*tools, FileGlob(sandbox, hidden), *(tool() for tool in _ASKING_TOOLS)]

@@ -147,14 +147,58 @@ def test_a_custom_request_takes_the_json_that_its_schema_allows() -> None:
 
 def test_structured_questions_come_one_after_the_other() -> None:
     with program("questions") as terminal:
-        terminal.expect("? How?  [Way]\n  1. Fast\n  2. Slow\n  3. Other\nChoice: ")
+        terminal.expect("? How?  [Way]  (1/2)\n  1. Fast\n     In a hurry\n  2. Slow\n     │ 1\n     │   2\n")
+        terminal.expect("  3. Other\nChoice: ")
+        terminal.send_line("4")
+        terminal.expect("  4 is no option; type a number from 1 to 3\nChoice: ")
+        terminal.send_line("1,2")
+        terminal.expect("is no option; type a number from 1 to 3\nChoice: ")
         terminal.send_line("3")
         terminal.expect("Other: ")
+        terminal.send_line("  ")
+        terminal.expect("  an own answer cannot be empty\nOther: ")
         terminal.send_line("with care")
-        terminal.expect("? What?  [Kind]\n  1. A\n")
+        terminal.expect("? What?  [Kind]  (2/2)\n  1. A\n  2. B\n  3. Other\n")
+        terminal.expect("  (several are allowed, separated by commas)\nChoice: ")
+        terminal.send_line("2 1 3")
+        terminal.expect("Other: ")
+        terminal.send_line("Ü")
+        assert response_of(terminal) == {"answers": {"How?": "with care", "What?": ["A", "B", "Ü"]}}
+
+
+@pytest.mark.parametrize("own", ["A", "B"])
+def test_an_own_text_that_is_the_label_of_an_option_is_that_option_once(own: str) -> None:
+    with program("questions") as terminal:
         terminal.expect("Choice: ")
-        terminal.send_line("2,1")
-        assert response_of(terminal) == {"answers": {"How?": "with care", "What?": ["A", "B"]}}
+        terminal.send_line("Fast")
+        terminal.expect("Choice: ")
+        terminal.send_line("1 3")
+        terminal.expect("Other: ")
+        terminal.send_line(own)
+        assert response_of(terminal)["answers"]["What?"] == sorted({"A", own})
+
+
+@pytest.mark.parametrize("out", ["\x04", "\x03"])
+def test_backing_out_of_a_later_question_answers_none(out: str) -> None:
+    with program("questions") as terminal:
+        terminal.expect("Choice: ")
+        terminal.send_line("1")
+        terminal.expect("(2/2)")
+        terminal.expect("Choice: ")
+        terminal.send(out)
+        terminal.expect("\nclosed: " if out == "\x04" else "\nwithdrawn\n")
+        if out == "\x03":
+            terminal.send_line()
+        assert terminal.exit_code() == (3 if out == "\x04" else 0)
+        assert "response: " not in terminal.screen
+
+
+def test_a_preview_higher_than_the_screen_goes_through_the_pager() -> None:
+    with program("tall", env={"PAGER": "sed s/line/paged/"}) as terminal:
+        assert "line" not in terminal.expect("│ paged 59")
+        terminal.expect("? How?  [Topic]\n  1. Fast\n  2. Slow\n  3. Other\nChoice: ")
+        terminal.send_line("Slow")
+        assert response_of(terminal) == {"answers": {"How?": "Slow"}}
 
 
 def test_a_long_preview_goes_through_the_pager_and_the_question_follows() -> None:

@@ -11,6 +11,7 @@ from agent_md.cli.workspace import login
 from agent_md.executions.model import Outcome, Status
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.processes import Finished
+from tests.support.structured import DATABASE, FEATURES
 from tests.support.waiting import until
 
 TOOLS = '''
@@ -50,6 +51,7 @@ INPUT = call("ask_user", question="Title?")
 CHOICE = call("ask_user", question="Where?", kind="choice", options=["staging", "production"])
 CUSTOM = call("rate")
 MULTI = call("parts")
+QUESTIONS = call("ask_user_question", questions=[DATABASE, FEATURES])
 
 
 @pytest.fixture
@@ -91,6 +93,11 @@ def refused(folder: AgentFolder, ended: Finished, code: int = 2) -> str:
         (CHOICE, ["--choice", "staging"], "staging"),
         (MULTI, ["--choice", "c", "--choice", "a"], "a+c"),
         (CUSTOM, ["--answers", "5"], "5"),
+        (
+            QUESTIONS,
+            ["--answers", '{"Which features?": ["Über", "Search"], "Which database?": "mine"}'],
+            '{"Which database?": "mine", "Which features?": ["Search", "Über"]}',
+        ),
     ],
 )
 def test_every_answer(asking: AgentFolder, asked: dict[str, Any], flags: list[str], result: str) -> None:
@@ -115,6 +122,18 @@ def test_every_answer(asking: AgentFolder, asked: dict[str, Any], flags: list[st
         (MULTI, ["--choice", "a", "--choice", "a"], "selected twice"),
         (CUSTOM, ["--answers", '"five"'], "does not fit the request's schema"),
         (CUSTOM, ["--answers", "five"], "--answers is not JSON"),
+        (CUSTOM, ["--answers", "null"], "does not fit the request's schema"),
+        (CUSTOM, ["--yes"], "is of the kind custom: answer it with --answers"),
+        (QUESTIONS, ["--text", "SQLite"], "is of the kind questions: answer it with --answers"),
+        (QUESTIONS, ["--choice", "SQLite"], "is of the kind questions: answer it with --answers"),
+        (QUESTIONS, ["--answers", "[]"], "expected an object from question to answer"),
+        (QUESTIONS, ["--answers", '{"Which database?": "SQLite"}'], "'Which features?' has no answer"),
+        (QUESTIONS, ["--answers", '{"Which?": "SQLite"}'], "'Which?' is not one of the questions"),
+        (
+            QUESTIONS,
+            ["--answers", '{"Which database?": ["SQLite", "Postgres"], "Which features?": "Über"}'],
+            "'Which database?' takes one answer, not 2",
+        ),
         (CUSTOM, ["--answers", "NaN"], "NaN is not a JSON value"),
         (CUSTOM, ["--answers", "[" * 100_000], "--answers is not JSON"),
         (CONFIRM, ["--edit", "{item: cats}"], "--edit is not JSON"),

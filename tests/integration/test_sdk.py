@@ -124,10 +124,16 @@ class TestRequests:
     @pytest.mark.parametrize(
         ("question", "why"),
         [
-            ("interrupt({'text': 'x' * 17_000})", "has 17012 bytes, at most 16384 are allowed"),
+            ("interrupt({'text': 'x' * 17_000})", "has 17011 bytes, at most 16384 are allowed"),
+            ("interrupt({'t': 'x' * (16 * 1024 - 7)})", "has 16385 bytes"),
+            ("interrupt({'t': 'é' * 8200})", "has 16408 bytes"),
+            ("interrupt({'t': chr(0xD800)})", "half a surrogate pair"),
             ("interrupt(['a'])", "takes a JSON object"),
             ("interrupt({'a': {1, 2}})", "not JSON"),
             ("interrupt({'a': float('nan')})", "not JSON"),
+            ("interrupt((lambda d: d.update(d=d) or d)({}))", "or holds itself"),
+            ("request_questions({'question': 'Which?'})", "is dict, expected a list of questions"),
+            ("request_questions([])", "questions: has 0, expected 1 to 4"),
             ("interrupt({}, response_schema={'type': 'nothing'})", "no JSON Schema"),
             ("interrupt({}, response_schema={'pattern': '('})", "no JSON Schema"),
             ("interrupt({}, response_schema={'items': {'$ref': 'http://127.0.0.1:9/a'}})", "which is not in it"),
@@ -206,7 +212,7 @@ class TestRequests:
         assert work.the_request().open
 
     def test_a_payload_of_just_16_kib(self, work: Workspace) -> None:
-        start(work, "return interrupt({'t': 'x' * (16 * 1024 - len('{\"t\": \"\"}'))})")
+        start(work, "return interrupt({'t': 'é' + 'x' * (16 * 1024 - len('{\"t\":\"\"}') - 2)})")
         work.answer(response="ok")
         work.succeeded()
 

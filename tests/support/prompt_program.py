@@ -23,6 +23,7 @@ from agent_md.executions.model import (
     RequestKind,
     RequestSource,
 )
+from tests.support.structured import option, question
 
 CONFIRM = Request(
     id=RequestId("r1"),
@@ -57,13 +58,15 @@ REQUESTS = {
         ASKED,
         kind=RequestKind.QUESTIONS,
         questions=(
-            {
-                "question": "How?",
-                "header": "Way",
-                "multiSelect": False,
-                "options": [{"label": "Fast"}, {"label": "Slow"}],
-            },
-            {"question": "What?", "header": "Kind", "multiSelect": True, "options": [{"label": "A"}, {"label": "B"}]},
+            question("How?", option("Fast", "In a hurry"), option("Slow", markdown="1\n  2"), header="Way"),
+            question("What?", option("A"), option("B"), multi=True, header="Kind"),
+        ),
+    ),
+    "tall": replace(
+        ASKED,
+        kind=RequestKind.QUESTIONS,
+        questions=(
+            question("How?", option("Fast", markdown="\n".join(f"line {n}" for n in range(60))), option("Slow")),
         ),
     ),
 }

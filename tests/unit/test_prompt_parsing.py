@@ -57,6 +57,21 @@ def test_several_options_come_in_their_order_and_once() -> None:
     assert parse_choice("2, staging,1", OPTIONS, multi=True) == {"selected": ["staging", "production"]}
 
 
+@pytest.mark.parametrize("line", ["1,3", "1 3", " 3  1 ", "3 ,1", "1\t3", "1, 3, 1", "staging,3"])
+def test_several_numbers_may_stand_without_commas(line: str) -> None:
+    assert parse_choice(line, ("staging", "production", "test"), multi=True) == {"selected": ["staging", "test"]}
+
+
+@pytest.mark.parametrize("line", ["1 4", "1 staging", ",1", "1 3,"])
+def test_several_with_one_that_is_none(line: str) -> None:
+    with pytest.raises(AnswerRefused, match="is no option; type a number from 1 to 3"):
+        parse_choice(line, ("staging", "production", "test"), multi=True)
+
+
+def test_an_option_that_looks_like_several_numbers() -> None:
+    assert parse_choice("1 2", ("a", "b", "1 2"), multi=True) == {"selected": ["1 2"]}
+
+
 @pytest.mark.parametrize("line", ["", "0", "5", "-1", "²", "Staging", "prod", "1.0", "9" * 5000])
 @pytest.mark.parametrize("multi", [False, True])
 def test_no_option(line: str, multi: bool) -> None:

@@ -5,10 +5,19 @@ from datetime import UTC
 
 import pytest
 
-from agent_md.cli.questions import QuestionText, decision_text, question_texts, remaining, summary, withdrawn
-from agent_md.cli.screen import Painter, Screen
+from agent_md.cli.questions import (
+    QuestionText,
+    decision_text,
+    question_texts,
+    remaining,
+    rows_of,
+    summary,
+    withdrawn,
+)
+from agent_md.cli.screen import Painter, Screen, Style
 from agent_md.executions.model import Answer, Outcome, Preview, Request, RequestKind
 from tests.support.samples import NOON, answered, ask, guard
+from tests.support.structured import option, question
 
 SCREEN = Screen(width=80, height=24, zone=UTC)
 QUESTION = '? Confirm file_delete {"path": "output/stale.log"} [y/N]: '
@@ -131,18 +140,59 @@ def test_structured_questions_have_one_text_each() -> None:
     assert first == QuestionText(
         ("  ⚠ expires in 0 s",),
         (
-            "? How?  [Way]",
+            "? How?  [Way]  (1/3)",
             "  1. By date",
             "     Into months",
-            "     2026/",
-            "       03/",
+            "     │ 2026/",
+            "     │   03/",
             "  2. By type",
             "  3. Other",
         ),
         "Choice: ",
     )
-    assert second.lines == ("? What?", "  1. A", "  2. Other", "  (several are allowed, separated by commas)")
-    assert third == QuestionText((), ("? Anything else?",), "> ")
+    assert second.lines == ("? What?  (2/3)", "  1. A", "  2. Other", "  (several are allowed, separated by commas)")
+    assert third == QuestionText((), ("? Anything else?  (3/3)",), "> ")
+
+
+def structured(*options: dict[str, str], screen: Screen = SCREEN) -> QuestionText:
+    return only(ask(RequestKind.QUESTIONS, questions=(question("Which?", *options, header="Way"),)), screen)
+
+
+def test_a_single_structured_question_has_no_count() -> None:
+    assert structured().lines[0] == "? Which?  [Way]"
+
+
+def test_a_description_is_laid_out_in_words_and_a_preview_is_left_as_it_is() -> None:
+    text = structured(
+        option("A", "one two three\nfour", markdown="a very long line of code\n\ttab \x1b[2K"),
+        option("B", "überlanges日本語日本語 x"),
+        screen=Screen(width=15),
+    )
+    assert text.lines[1:11] == (
+        *("  1. A", "     one two", "     three", "     four"),
+        *("     │ a very long line of code", "     │ \ttab \\x1b[2K", "  2. B"),
+        *("     überlanges", "     日本語日本", "     語 x"),
+    )
+
+
+def test_options_that_would_fill_the_screen_stand_whole_above_a_short_menu() -> None:
+    preview = "\n".join(f"line {number}" for number in range(30))
+    text = structured(option("A", "First", markdown=preview), option("B", "Second"))
+    assert text.above[:4] == ("? Which?  [Way]", "  1. A", "     First", "     │ line 0")
+    assert text.above[-2:] == ("  2. B", "     Second")
+    assert text.lines == ("? Which?  [Way]", "  1. A", "  2. B", "  3. Other")
+    assert structured(option("A", "First", markdown=preview), option("B"), screen=Screen()).above == ()
+
+
+@pytest.mark.parametrize(("label", "entry"), [("other", "A text of your own"), ("Another", "Other")])
+def test_an_option_called_other_is_not_the_own_text(label: str, entry: str) -> None:
+    assert structured(option("A"), option(label)).lines[-1] == f"  3. {entry}"
+
+
+def test_the_rows_that_lines_take() -> None:
+    painted = Painter(colour=True)("x" * 10, Style.BOLD)
+    assert [rows_of([line], Screen(width=10)) for line in ("", painted, "x" * 11, "日" * 6)] == [1, 1, 2, 2]
+    assert rows_of(["x" * 99, ""], Screen()) == 2
 
 
 def test_colour_changes_only_the_look() -> None:

@@ -1,0 +1,100 @@
+"""Requests as clients of a conversation know them: an approval, questions, or a custom interrupt.
+
+A request has one view: a confirmation of a call is a `tool_approval`, whatever a tool asks of a human is a
+`user_input` with questions, and a custom request keeps its own type. What is answered to a view becomes the response
+that the request itself takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from agent_md.errors import AnswerRefused
+from agent_md.executions.answers import check_json, validate_response
+from agent_md.executions.json_values import brief
+from agent_md.executions.model import Call, Request, RequestKind, RequestSource
+from agent_md.executions.questions import Answers, read_answers
+
+__all__ = ["answer_from_view", "interrupt_view"]
+
+_ASKING_TOOL = "ask_user"
+"""Confirmations that it asks are questions of their own, not about a call."""
+_YES, _NO = "Yes", "No"
+
+
+def interrupt_view(request: Request, call: Call) -> dict[str, Any]:
+    """`{"interrupt_id", "type", "payload"}` of a request; `call` is the one at its position.
+
+    The header of a question that has none of its own is `Input`, `Choice` or `Confirm`.
+    """
+    if request.kind is RequestKind.CUSTOM:
+        payload = request.payload or {}
+        own = payload.get("type")
+        return _view(request, own if isinstance(own, str) else "custom", payload)
+    if not _is_approval(request, call):
+        return _view(request, "user_input", {"type": "user_input", "questions": list(_questions(request))})
+    payload = {"type": "tool_approval", **_call_shown(request, call)}
+    if request.source is RequestSource.TOOL:
+        payload["message"] = request.message
+    return _view(request, "tool_approval", payload)
+
+
+def answer_from_view(request: Request, call: Call, value: Any) -> Any:
+    """The response to a request, in its own form, that a value given to its view stands for.
+
+    Raises AnswerRefused for a value that the view's type refuses. What the schema of a custom request refuses is left
+    to `validate_response`.
+    """
+    check_json(value)
+    if request.kind is RequestKind.CUSTOM:
+        return value
+    response = value
+    if not _is_approval(request, call):
+        response = _response(request, read_answers(_questions(request), value))
+    validate_response(request, response)
+    return response
+
+
+def _view(request: Request, kind: str, payload: dict[str, Any]) -> dict[str, Any]:
+    return {"interrupt_id": request.id, "type": kind, "payload": payload}
+
+
+def _is_approval(request: Request, call: Call) -> bool:
+    if request.kind is not RequestKind.CONFIRM:
+        return False
+    return request.source is RequestSource.GATE or call.tool != _ASKING_TOOL
+
+
+def _call_shown(request: Request, call: Call) -> dict[str, Any]:
+    """The call that a confirmation is about: the one it names, else the one that asks."""
+    if request.tool_name is not None:
+        return {"tool_name": request.tool_name, "tool_args": request.tool_args or {}}
+    return {"tool_name": call.tool, "tool_args": call.args if request.tool_args is None else request.tool_args}
+
+
+def _questions(request: Request) -> Sequence[dict[str, Any]]:
+    if request.kind is RequestKind.QUESTIONS:
+        return request.questions or ()
+    labels = (_YES, _NO) if request.kind is RequestKind.CONFIRM else request.options or ()
+    return [
+        {
+            "question": request.message,
+            "header": request.kind.capitalize(),
+            "multiSelect": bool(request.multi),
+            "options": [{"label": label, "description": ""} for label in labels],
+        }
+    ]
+
+
+def _response(request: Request, answers: Answers) -> Any:
+    if request.kind is RequestKind.QUESTIONS:
+        return {"answers": answers}
+    answer = answers[request.message]
+    if request.kind is RequestKind.INPUT:
+        return {"text": answer}
+    if request.kind is RequestKind.CHOICE:
+        return {"selected": [answer] if isinstance(answer, str) else answer}
+    if answer not in (_YES, _NO):
+        raise AnswerRefused(f"the answer to {brief(request.message)} is {brief(answer)}, expected {_YES} or {_NO}")
+    return {"approved": answer == _YES}
