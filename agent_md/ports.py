@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from agent_md.executions.deliveries import Delivery, NewDelivery
 from agent_md.executions.model import (
     Answer,
     Call,
@@ -22,6 +23,7 @@ from agent_md.executions.model import (
     EventType,
     Execution,
     ExecutionId,
+    HookTarget,
     NewExecution,
     NewRequest,
     Outcome,
@@ -44,6 +46,7 @@ __all__ = [
     "Idempotency",
     "Journal",
     "NewAnswer",
+    "Outbox",
     "ProgressSink",
     "Sessions",
     "Store",
@@ -179,6 +182,16 @@ class Sessions(Protocol):
     def listed(self, *, agent: str | None = None, session_id: str | None = None) -> list[Session]:
         """All sessions, of one agent or with one id; newest first."""
 
+    def count(self) -> int:
+        """How many sessions there are, of all agents."""
+
+    def open_requests(self, agent: str, session_id: str) -> list[Request]:
+        """Open requests of its turns under way, oldest first; none if there is no such session."""
+
+    def request(self, agent: str, session_id: str, request_id: RequestId) -> Request:
+        """A request that one of its turns asked, open or decided. Raises UnknownRequest, also for one of another
+        session."""
+
     def messages(self, agent: str, session_id: str) -> list[dict[str, Any]]:
         """The whole conversation in stored form: what it began with, its ended turns in the order of their ends, and
         what there is of turns under way. A turn that failed before any call started is not in it. Raises UnknownSession."""
@@ -196,6 +209,9 @@ class Store(Protocol):
 
     @property
     def sessions(self) -> Sessions: ...
+
+    @property
+    def outbox(self) -> Outbox: ...
 
     # Executions
 
@@ -237,6 +253,9 @@ class Store(Protocol):
 
     def count(self, statuses: Collection[Status]) -> int:
         """How many executions have one of these statuses."""
+
+    def spent(self, agent: str, since: float) -> float | None:
+        """US dollars for the model calls of an agent's executions since then; None if the cost of one is unknown."""
 
     def seed(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
         """The first messages of the execution in stored form."""
@@ -347,3 +366,38 @@ class Engine(Protocol):
 
     async def stop(self, grace: float) -> None:
         """Lets what is under way end for `grace` seconds; the rest is cut and queued again."""
+
+
+class Outbox(Protocol):
+    """Deliveries of webhooks that are not done yet, the targets that came with messages, and the cursor: up to which
+    event deliveries were made. A delivery is held by the worker that attempts it, as long as that lives."""
+
+    def cursor(self) -> int:
+        """The number of the last event that deliveries were made of. In a new outbox the last there is: what was before
+        it is never told."""
+
+    def enqueue(self, new: Sequence[NewDelivery], *, after: int, upto: int) -> bool:
+        """Moves the cursor from `after` to `upto` and adds deliveries, those left out that are there. False, with nothing
+        done, when the cursor is not at `after`."""
+
+    def target(self, execution_id: ExecutionId) -> HookTarget | None:
+        """The target that came with the message of an execution, until its end was told."""
+
+    def next_due(self, *, mine: Collection[str]) -> float | None:
+        """When the next delivery is due whose event id is not in `mine`."""
+
+    def claim(self, worker: WorkerId, *, mine: Collection[str], full: Collection[str]) -> Delivery | None:
+        """Takes the delivery that is due the longest and whose lane is not in `full`, and counts an attempt. Not one
+        that another living worker holds, nor one of `mine`: those that `worker` is at. None if there is none."""
+
+    def freeze(self, event_id: str, body: str, *, told: Collection[str]) -> bool:
+        """Keeps the body of a delivery, for this attempt and all others. Deliveries of the same execution to the same
+        target that have no body yet and would tell of a request in `told` go: this one tells it. False, with nothing
+        done, when the delivery itself has gone."""
+
+    def postpone(self, event_id: str, until: float) -> None:
+        """Lets a delivery go until it is due again."""
+
+    def finish(self, event_id: str) -> None:
+        """Removes a delivery. With the end of a turn for the target of its message, that target and what else was to
+        go there is removed too."""

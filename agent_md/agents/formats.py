@@ -13,6 +13,7 @@ __all__ = [
     "duration",
     "duration_or_none",
     "folder_alias",
+    "hook_url",
     "host",
     "icon",
     "model_url",
@@ -89,6 +90,13 @@ def web_url(text: str) -> str:
         usable = False
     if not usable or re.search(r"[\s\x00-\x1f\x7f]", text):
         raise ValueError(f'"{text}" is not an address such as https://example.com/hook')
+    return text
+
+
+def hook_url(text: str) -> str:
+    """An http or https address without a name or a password in it."""
+    if "@" in urlsplit(web_url(text)).netloc:
+        raise ValueError("a name or a password is never written in an address; give a `token`")
     return text
 
 

@@ -11,6 +11,7 @@ from agent_md.agents.defaults import PROVIDERS, Defaults, non_empty
 from agent_md.agents.spec import ModelRef, NotifyTarget, PathMount, Secret, Trigger
 from agent_md.agents.values import Section, read_text
 from agent_md.agents.yamltree import Mapping, Node
+from agent_md.executions.deliveries import HookEvent
 
 __all__ = ["read_model", "read_notify", "read_paths", "read_secrets", "read_trigger"]
 
@@ -21,7 +22,7 @@ _TRIGGER_KEYS = {
     "schedule": ("type", "every", "cron", "timezone", "catch_up"),
     "watch": ("type", "paths", "debounce", "ignore"),
 }
-_EVENTS = ("turn.completed", "turn.failed", "interrupt.requested")
+_EVENTS = tuple(str(event) for event in HookEvent)
 
 
 def read_model(section: Section, defaults: Defaults) -> ModelRef:
@@ -91,12 +92,12 @@ def read_notify(section: Section, key: str) -> tuple[NotifyTarget, ...]:
     targets = []
     for node in section.items(key) or ():
         if not isinstance(node, Mapping):
-            plain = read_text(section.source, node, section.name(key), formats.web_url)
+            plain = read_text(section.source, node, section.name(key), formats.hook_url)
             targets += [NotifyTarget(url) for url in plain or ()]
             continue
         inner = Section(section.source, node, section.name(key))
         inner.check_keys(("url", "token", "secret", "events"))
-        url = _required(inner, "url", formats.web_url)
+        url = _required(inner, "url", formats.hook_url)
         token = inner.secret("token", formats.placeholder)
         secret = inner.secret("secret", formats.placeholder)
         targets.append(NotifyTarget(url or "", token, secret, inner.texts("events", _event, ())))

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from agent_md.errors import AgentmdError
 from agent_md.executions.model import ExecutionId
@@ -27,7 +27,8 @@ Delta = tuple[int, str | None]
 class Watch:
     """One who follows one execution. `clear`, then read the store, then `wait`: so nothing is missed."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, pieces: bool) -> None:
+        self.pieces = pieces
         self.deltas: asyncio.Queue[Delta] = asyncio.Queue(_MOST_DELTAS)
         self._news = asyncio.Event()
 
@@ -40,7 +41,8 @@ class Watch:
     async def wait(self, timeout: float) -> None:
         """Returns when there is something new since `clear`, or after `timeout` seconds."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), timeout)
+            async with asyncio.timeout(timeout):
+                await self._news.wait()
 
 
 class Hub:
@@ -64,7 +66,8 @@ class Hub:
         version = self._store.version()
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._dirty.wait(), _POLL_S)
+                async with asyncio.timeout(_POLL_S):
+                    await self._dirty.wait()
             told = self._dirty.is_set()
             self._dirty.clear()
             current = self._store.version()
@@ -77,10 +80,18 @@ class Hub:
         if self._generation != seen:
             return
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), timeout)
+            async with asyncio.timeout(timeout):
+                await self._changed.wait()
 
     def stored(self) -> None:
         self._dirty.set()
+
+    def wake(self, execution_ids: Set[ExecutionId]) -> None:
+        """Lets those look who follow these executions, for a change that no event tells."""
+        for execution_id in execution_ids & self._watches.keys():
+            for watch in self._watches[execution_id]:
+                watch.wake()
+        self._wake_waiting()
 
     def wake_all(self) -> None:
         """Lets everybody look, whether there is something new or not."""
@@ -96,10 +107,7 @@ class Hub:
             log.exception("the store could not be looked at")
             self.wake_all()
             return
-        for execution_id in touched & self._watches.keys():
-            for watch in self._watches[execution_id]:
-                watch.wake()
-        self._wake_waiting()
+        self.wake(touched)
 
     def _wake_waiting(self) -> None:
         self._generation += 1
@@ -114,14 +122,16 @@ class Hub:
 
     def _pass_on(self, execution_id: ExecutionId, delta: Delta) -> None:
         for watch in self._watches.get(execution_id, ()):
-            with contextlib.suppress(asyncio.QueueFull):
-                watch.deltas.put_nowait(delta)
-            watch.wake()
+            if watch.pieces:
+                with contextlib.suppress(asyncio.QueueFull):
+                    watch.deltas.put_nowait(delta)
+                watch.wake()
 
     @contextlib.contextmanager
-    def watch(self, execution_id: ExecutionId) -> Iterator[Watch]:
-        """News of one execution, and the pieces of its messages if this process drives it, from now on."""
-        watch = Watch()
+    def watch(self, execution_id: ExecutionId, *, pieces: bool = True) -> Iterator[Watch]:
+        """News of one execution from now on, and, unless not wanted, the pieces of its messages if this process drives
+        it."""
+        watch = Watch(pieces=pieces)
         self._watches[execution_id].add(watch)
         try:
             yield watch

@@ -21,6 +21,7 @@ __all__ = [
     "EventType",
     "Execution",
     "ExecutionId",
+    "HookTarget",
     "NewExecution",
     "NewRequest",
     "Outcome",
@@ -313,6 +314,16 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class HookTarget:
+    """Where a webhook tells of an execution. `token` and `secret` are the values themselves, shown nowhere."""
+
+    url: str
+    token: str | None = field(default=None, repr=False)
+    secret: str | None = field(default=None, repr=False)
+    include_messages: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class NewExecution:
     """An execution to create. `seed` are its own first messages in stored form, the human message last."""
 
@@ -327,6 +338,8 @@ class NewExecution:
     """Whether a session that is not there, or was deleted, refuses it instead of beginning anew."""
     exclusive: bool = False
     """Whether a turn of its session that is under way refuses it."""
+    hook: HookTarget | None = None
+    """A webhook for this execution alone."""
 
 
 @dataclass(frozen=True, slots=True)

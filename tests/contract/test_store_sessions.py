@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from agent_md.errors import ConversationBusy, ConversationWaiting, SessionExists, TooManySessions, UnknownSession
+from agent_md.errors import (
+    ConversationBusy,
+    ConversationWaiting,
+    SessionExists,
+    TooManySessions,
+    UnknownRequest,
+    UnknownSession,
+)
 from agent_md.executions.model import (
     CallOutcome,
     CallState,
@@ -18,6 +25,7 @@ from agent_md.executions.model import (
     ExecutionId,
     NewExecution,
     Position,
+    RequestId,
     Status,
     TriggerKind,
 )
@@ -185,9 +193,11 @@ def test_a_session_begins_with_its_messages(store: Store) -> None:
 def test_there_are_at_most_so_many(store: Store) -> None:
     store.sessions.create("writer", "a", limit=2)
     store.sessions.create("reader", "b", limit=2)
+    assert store.sessions.count() == 2
     with pytest.raises(TooManySessions):
         store.sessions.create("writer", "c", limit=2)
     store.sessions.delete("reader", "b", by="api")
+    assert store.sessions.count() == 1
     store.sessions.create("writer", "c", limit=2)
 
 
@@ -209,6 +219,39 @@ def test_the_status_is_that_of_its_turn(store: Store, clock: ManualClock) -> Non
     assert status() is SessionStatus.ERROR
     turn(store, "again")
     assert status() is SessionStatus.IDLE
+
+
+def test_its_open_requests_are_those_of_its_turns_oldest_first(store: Store) -> None:
+    assert store.sessions.open_requests("writer", "s") == []
+    _, [first, second] = parked(store, count=2, session_id="s")
+    parked(store, session_id="other")
+    parked(store, agent="reader", session_id="s")
+    _, [third] = parked(store, session_id="s")
+    assert [request.id for request in store.sessions.open_requests("writer", "s")] == [first, second, third]
+    store.record_answers([approve(first)], by="api")
+    assert [request.id for request in store.sessions.open_requests("writer", "s")] == [second, third]
+    store.sessions.delete("writer", "s", by="api")
+    assert store.sessions.open_requests("writer", "s") == []
+
+
+def test_a_request_is_found_in_its_own_session_also_when_it_was_decided(store: Store) -> None:
+    asking, [request] = parked(store, session_id="s")
+    assert store.sessions.request("writer", "s", request) == store.request(request)
+    store.record_answers([approve(request)], by="api", claim_for=W1)
+    succeed(journal_of(store, asking))
+    assert store.sessions.request("writer", "s", request).answer is not None
+    store.sessions.create("writer", "other")
+    for agent, session_id, request_id in (
+        ("writer", "other", request),
+        ("reader", "s", request),
+        ("writer", "s", RequestId("nonsense")),
+    ):
+        with pytest.raises(UnknownRequest):
+            store.sessions.request(agent, session_id, request_id)
+    store.sessions.delete("writer", "s", by="api")
+    store.sessions.create("writer", "s")
+    with pytest.raises(UnknownRequest):
+        store.sessions.request("writer", "s", request)
 
 
 def test_an_exclusive_turn_is_refused_while_another_is_under_way(store: Store) -> None:
@@ -306,6 +349,17 @@ def test_sessions_that_rest_expire(store: Store, clock: ManualClock) -> None:
     assert store.sessions.expire(60) == 3
     assert {session.id for session in store.sessions.listed()} == {"interrupted", "running", "late"}
     assert store.sessions.expire(60) == 0
+    clock.advance(59)
+    assert store.sessions.expire(60) == 1  # `late`, changed by its turn and not by its creation
+
+
+def test_so_many_expire_at_once(store: Store, clock: ManualClock) -> None:
+    for number in range(120):
+        store.sessions.create("writer", str(number))
+    clock.advance(60)
+    store.sessions.create("writer", "new")
+    assert store.sessions.expire(60) == 120
+    assert [session.id for session in store.sessions.listed()] == ["new"]
 
 
 def test_a_waiting_turn_of_a_live_session_still_refuses(store: Store) -> None:

@@ -7,9 +7,17 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent_md.errors import ConversationBusy, SessionExists, TooManySessions, UnknownSession
+from agent_md.errors import ConversationBusy, SessionExists, TooManySessions, UnknownRequest, UnknownSession
 from agent_md.executions.history import MESSAGE_EVENTS, first_messages, own_messages
-from agent_md.executions.model import CallOutcome, Execution, ExecutionId, NewExecution, Status
+from agent_md.executions.model import (
+    CallOutcome,
+    Execution,
+    ExecutionId,
+    NewExecution,
+    Request,
+    RequestId,
+    Status,
+)
 from agent_md.executions.sessions import Session, SessionStatus
 from tests.support.memory_state import MemoryState, as_json
 
@@ -49,7 +57,7 @@ class MemorySessions:
             row = self._rows.get((agent, session_id))
             if row is not None and not row.deleted:
                 raise SessionExists(f"{agent} has a session {session_id} already")
-            live = sum(not other.deleted for other in self._rows.values())
+            live = self.count()
             if limit is not None and live >= limit:
                 raise TooManySessions(f"there are {live} sessions, and {limit} are allowed")
             self._begin((agent, session_id), as_json(list(state)))
@@ -105,6 +113,28 @@ class MemorySessions:
                 if not row.deleted and agent in (None, key[0]) and session_id in (None, key[1])
             ]
             return sorted((self.get(*key) for key in keys), key=lambda s: (-s.created_at, s.agent, s.id))
+
+    def count(self) -> int:
+        with self._state.lock:
+            return sum(not row.deleted for row in self._rows.values())
+
+    def open_requests(self, agent: str, session_id: str) -> list[Request]:
+        with self._state.lock:
+            return [request for request in self._requests(agent, session_id, active=True) if request.open]
+
+    def request(self, agent: str, session_id: str, request_id: RequestId) -> Request:
+        with self._state.lock:
+            for request in self._requests(agent, session_id):
+                if request.id == request_id:
+                    return request
+            raise UnknownRequest(f"the session {session_id} of {agent} has not asked {request_id!r}")
+
+    def _requests(self, agent: str, session_id: str, *, active: bool = False) -> list[Request]:
+        row = self._rows.get((agent, session_id))
+        if row is None or row.deleted:
+            return []
+        turns = {t.id for t in self._turns(agent, session_id, row.floor) if not (active and t.status.final)}
+        return [request for request in self._state.requests.values() if request.execution_id in turns]
 
     def messages(self, agent: str, session_id: str) -> list[dict[str, Any]]:
         with self._state.lock:

@@ -21,6 +21,7 @@ from agent_md.executions.model import (
     EventType,
     Execution,
     ExecutionId,
+    HookTarget,
     NewRequest,
     Outcome,
     Position,
@@ -57,6 +58,9 @@ class MemoryState:
         self.requests: dict[RequestId, Request] = {}
         self.workers: dict[WorkerId, int] = {}
         self.sessions: dict[tuple[str, str], Any] = {}
+        self.hooks: dict[ExecutionId, HookTarget] = {}
+        self.deliveries: dict[str, Any] = {}
+        self.hook_cursor = 0
         self.last_seq = 0
 
     @contextmanager

@@ -27,6 +27,7 @@ from agent_md.executions.model import (
 )
 from agent_md.ports import AnswerReceipt, Clock, Idempotency, NewAnswer, Workers
 from tests.support.memory_journal import MemoryJournal
+from tests.support.memory_outbox import MemoryOutbox
 from tests.support.memory_sessions import MemorySessions
 from tests.support.memory_state import MemoryState, as_json
 
@@ -41,6 +42,7 @@ class MemoryStore:
         self._workers = workers
         self._monotonic = monotonic
         self.sessions = MemorySessions(self._state)
+        self.outbox = MemoryOutbox(self._state, workers)
 
     # Executions
 
@@ -81,6 +83,8 @@ class MemoryStore:
             human = state.seeds[execution_id][-1]
             state.add_event(execution_id, "system", EventType.SYSTEM, "Started", _started(new, spec))
             state.add_event(execution_id, "human", EventType.HUMAN, _text(human), {"message": human})
+            if new.hook is not None:
+                state.hooks[execution_id] = new.hook
             if worker is not None:
                 state.take(execution_id, worker)
             return deepcopy(state.executions[execution_id])
@@ -111,6 +115,17 @@ class MemoryStore:
     def count(self, statuses: Collection[Status]) -> int:
         with self._state.lock:
             return sum(execution.status in statuses for execution in self._state.executions.values())
+
+    def spent(self, agent: str, since: float) -> float | None:
+        with self._state.lock:
+            costs = [
+                event.data["usage"]["cost_usd"]
+                for event in self._all_events()
+                if event.type is EventType.AI
+                and event.at >= since
+                and self._state.executions[event.execution_id].agent == agent
+            ]
+            return None if None in costs else float(sum(costs))
 
     def seed(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
         with self._state.lock:

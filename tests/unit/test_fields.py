@@ -213,6 +213,7 @@ def test_a_field_gives_what_its_author_meant(settings: str, field: str, value: A
         ("secrets: [{hosts: x}]", ["secrets.name: missing"]),
         ("notify: ftp://example.com", ["is not an address"]),
         ("notify: {url: https://example.com}", ["expected a list"]),
+        ("notify: ['https://ann:pass@example.com']", ["never written in an address"]),
         ("notify: [{url: 'https://example.com', token: abc}]", ["never written in the file"]),
         ("notify: [{url: 'https://example.com', events: done}]", ['there is no event "done"']),
         ("metadata: x", ["metadata: expected a mapping"]),

@@ -10,13 +10,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from agent_md.errors import ConversationBusy, SessionExists, TooManySessions, UnknownSession
+from agent_md.errors import ConversationBusy, SessionExists, TooManySessions, UnknownRequest, UnknownSession
 from agent_md.executions.history import MESSAGE_EVENTS, first_messages, own_messages
-from agent_md.executions.model import Execution, ExecutionId, NewExecution, Status
+from agent_md.executions.model import Execution, ExecutionId, NewExecution, Request, RequestId, Status
 from agent_md.executions.sessions import Session, SessionStatus
 from agent_md.ports import Clock
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.rows import EXECUTION, dump, to_execution
+from agent_md.stores.sqlite.rows import EXECUTION, REQUEST, dump, to_execution, to_request
 
 __all__ = ["SqliteSessions"]
 
@@ -42,6 +42,16 @@ SELECT s.agent, s.session_id, s.created_at,
                LEFT JOIN answers a ON a.request_id = r.id
                WHERE {_OF_SESSION} AND {_ACTIVE} AND a.request_id IS NULL)
 FROM sessions s WHERE s.deleted_at IS NULL"""
+
+_REQUEST = f"""{REQUEST}
+JOIN sessions s ON {_OF_SESSION}
+WHERE s.deleted_at IS NULL AND s.agent = ? AND s.session_id = ?"""
+
+_RESTS = f"""s.deleted_at IS NULL AND s.created_at <= ?1 AND NOT EXISTS (
+    SELECT 1 FROM executions x WHERE {_OF_SESSION} AND ({_ACTIVE} OR x.created_at > ?1 OR x.finished_at > ?1))"""
+
+_BATCH = 100
+"""So many sessions expire in one transaction, at most."""
 
 
 class SqliteSessions:
@@ -71,7 +81,7 @@ class SqliteSessions:
     def _refuse_over(self, limit: int | None) -> None:
         if limit is None:
             return
-        (count,) = self._db.one("SELECT count(*) FROM sessions WHERE deleted_at IS NULL")
+        count = self.count()
         if count >= limit:
             raise TooManySessions(
                 f"there are {count} sessions, and server.max_sessions is {limit}; delete one, or try again later"
@@ -88,16 +98,30 @@ class SqliteSessions:
     def get(self, agent: str, session_id: str) -> Session:
         row = self._db.one(f"{_SESSION} AND s.agent = ? AND s.session_id = ?", agent, session_id)
         if row is None:
-            raise UnknownSession(f"{agent} has no session {session_id}")
+            raise _unknown(agent, session_id)
         return self._session(row)
 
     def listed(self, *, agent: str | None = None, session_id: str | None = None) -> list[Session]:
+        wanted = {"agent": agent, "session_id": session_id}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        conditions = "".join(f" AND s.{name} = ?" for name in given)
         rows = self._db.all(
-            f"{_SESSION} AND (? IS NULL OR s.agent = ?) AND (? IS NULL OR s.session_id = ?)"
-            " ORDER BY s.created_at DESC, s.agent, s.session_id",
-            *(agent, agent, session_id, session_id),
+            f"{_SESSION}{conditions} ORDER BY s.created_at DESC, s.agent, s.session_id", *given.values()
         )
         return [self._session(row) for row in rows]
+
+    def count(self) -> int:
+        return int(self._db.one("SELECT count(*) FROM sessions WHERE deleted_at IS NULL")[0])
+
+    def open_requests(self, agent: str, session_id: str) -> list[Request]:
+        rows = self._db.all(f"{_REQUEST} AND {_ACTIVE} AND a.request_id IS NULL ORDER BY r.seq", agent, session_id)
+        return [to_request(row) for row in rows]
+
+    def request(self, agent: str, session_id: str, request_id: RequestId) -> Request:
+        row = self._db.one(f"{_REQUEST} AND r.id = ?", agent, session_id, request_id)
+        if row is None:
+            raise UnknownRequest(f"the session {session_id} of {agent} has not asked {request_id!r}")
+        return to_request(row)
 
     def _session(self, row: Any) -> Session:
         agent, session_id, created_at, total, active, ended, last_begun, interrupted = row
@@ -119,7 +143,7 @@ class SqliteSessions:
     def messages(self, agent: str, session_id: str) -> list[dict[str, Any]]:
         row = self._row(agent, session_id)
         if row is None or row[0] is not None:
-            raise UnknownSession(f"{agent} has no session {session_id}")
+            raise _unknown(agent, session_id)
         rows = self._db.all(
             "SELECT x.id FROM executions x WHERE x.agent = ? AND x.session_id = ? AND x.parent_id IS NULL AND x.id > ?"
             f" AND ({_ACTIVE} OR {_LEFT_TRACES}) ORDER BY x.finished_at IS NULL, x.finished_at, x.id",
@@ -138,7 +162,7 @@ class SqliteSessions:
         with self._db.write():
             row = self._row(agent, session_id)
             if row is None or row[0] is not None:
-                raise UnknownSession(f"{agent} has no session {session_id}")
+                raise _unknown(agent, session_id)
             self._delete(agent, session_id)
             rows = self._db.all(
                 "UPDATE executions AS x SET cancelled_by = coalesce(cancelled_by, ?)"
@@ -156,19 +180,17 @@ class SqliteSessions:
 
     def expire(self, ttl: float) -> int:
         limit = self._clock() - ttl
-        old = self._db.all("SELECT agent, session_id FROM sessions WHERE deleted_at IS NULL AND created_at <= ?", limit)
-        expired = 0
-        for agent, session_id in old:
-            with self._db.write():
-                row = self._row(agent, session_id)
-                if row is None or row[0] is not None:
-                    continue
-                session = self.get(agent, session_id)
-                resting = session.status in (SessionStatus.IDLE, SessionStatus.ERROR)
-                if resting and session.changed_at <= limit:
-                    self._delete(agent, session_id)
-                    expired += 1
-        return expired
+        rows = self._db.all(f"SELECT s.agent, s.session_id FROM sessions s WHERE {_RESTS}", limit)
+        return sum(self._expire(rows[start : start + _BATCH], limit) for start in range(0, len(rows), _BATCH))
+
+    def _expire(self, rows: Sequence[Any], limit: float) -> int:
+        """Deletes those that still rest."""
+        still = f"SELECT 1 FROM sessions s WHERE s.agent = ?2 AND s.session_id = ?3 AND {_RESTS}"
+        with self._db.write():
+            old = [(agent, session_id) for agent, session_id in rows if self._db.one(still, limit, agent, session_id)]
+            for agent, session_id in old:
+                self._delete(agent, session_id)
+        return len(old)
 
     # For the store, inside the transaction that creates an execution
 
@@ -179,7 +201,7 @@ class SqliteSessions:
         row = self._row(new.agent, new.session_id)
         if row is None or row[0] is not None:
             if new.session_must_exist:
-                raise UnknownSession(f"{new.agent} has no session {new.session_id}, or it was deleted")
+                raise _unknown(new.agent, new.session_id)
             self._begin(new.agent, new.session_id, self._clock(), "[]")
         if new.exclusive:
             self._refuse_if_busy(new.agent, new.session_id)
@@ -224,3 +246,7 @@ class SqliteSessions:
                 break
             messages = self._messages_of(execution_id) + messages
         return messages
+
+
+def _unknown(agent: str, session_id: str) -> UnknownSession:
+    return UnknownSession(f"session not found: {agent} has no session {session_id}, or it was deleted")

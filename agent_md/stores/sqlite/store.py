@@ -40,6 +40,7 @@ from agent_md.ports import AnswerReceipt, Clock, Idempotency, Journal, NewAnswer
 from agent_md.stores.sqlite import writes
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.journal import SqliteJournal
+from agent_md.stores.sqlite.outbox import SqliteOutbox
 from agent_md.stores.sqlite.rows import (
     CALL,
     EVENT,
@@ -69,6 +70,7 @@ class SqliteStore:
         self._workers = workers
         self._clock = clock
         self.sessions = SqliteSessions(self._db, clock)
+        self.outbox = SqliteOutbox(self._db, workers, clock)
 
     @classmethod
     def for_reading(cls, path: Path, *, workers: Workers) -> SqliteStore:
@@ -117,6 +119,8 @@ class SqliteStore:
                 *(now, now if claimed else None),
                 *(idempotency and idempotency.key, idempotency and idempotency.digest),
             )
+            if new.hook is not None:
+                self.outbox.keep_target(execution_id, new.hook)
             started = {
                 "agent": new.agent,
                 "model": json.loads(spec).get("model"),
@@ -189,6 +193,16 @@ class SqliteStore:
         marks = ", ".join("?" * len(statuses))
         (number,) = self._db.one(f"SELECT count(*) FROM executions WHERE status IN ({marks})", *statuses)
         return int(number)
+
+    def spent(self, agent: str, since: float) -> float | None:
+        (cost,) = self._db.one(
+            "SELECT CASE WHEN count(*) = count(u.cost_usd) THEN coalesce(sum(u.cost_usd), 0.0) END"
+            " FROM executions x JOIN usage u ON u.execution_id = x.id"
+            " JOIN events e ON e.execution_id = u.execution_id AND e.key = 'ai:' || u.turn"
+            " WHERE x.agent = ? AND (x.finished_at IS NULL OR x.finished_at >= ?) AND e.at >= ?",
+            *(agent, since, since),
+        )
+        return None if cost is None else float(cost)
 
     def seed(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
         seed: list[dict[str, Any]] = json.loads(self._column("seed", execution_id))

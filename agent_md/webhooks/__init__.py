@@ -1,0 +1,1 @@
+"""Webhooks: from stored events to signed requests that are repeated until they are received."""

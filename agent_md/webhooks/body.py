@@ -1,0 +1,56 @@
+"""The JSON that a webhook sends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from agent_md.executions.chat_messages import reply
+from agent_md.executions.deliveries import HookEvent
+from agent_md.executions.model import Execution
+from agent_md.executions.sessions import SessionStatus
+
+__all__ = ["body_of", "told_in"]
+
+_STATUS = {
+    HookEvent.COMPLETED: SessionStatus.IDLE,
+    HookEvent.FAILED: SessionStatus.ERROR,
+    HookEvent.INTERRUPT: SessionStatus.INTERRUPTED,
+}
+
+
+def body_of(
+    event: HookEvent,
+    event_id: str,
+    execution: Execution,
+    *,
+    interrupts: Sequence[dict[str, Any]] = (),
+    messages: Sequence[dict[str, Any]] | None = None,
+) -> str:
+    """The body, in plain ASCII: `status` and what goes with it are those of the event, not of what came later.
+
+    `interrupts` are views of requests, `messages` chat messages, None = not wanted.
+    """
+    body: dict[str, Any] = {
+        "event": event,
+        "event_id": event_id,
+        "agent_id": execution.agent,
+        "execution_id": execution.id,
+        "session_id": execution.session_id,
+        "status": _STATUS[event],
+    }
+    if event is HookEvent.INTERRUPT:
+        body["interrupts"] = list(interrupts)
+    elif event is HookEvent.FAILED:
+        body["error"] = execution.error or f"the turn ended as {execution.status}"
+    elif execution.output is not None:
+        body["response"] = reply(execution.output)
+    if messages is not None:
+        body["messages"] = list(messages)
+    return json.dumps(body, ensure_ascii=True, separators=(",", ":"))
+
+
+def told_in(body: str) -> frozenset[str]:
+    """The requests that a body tells of."""
+    return frozenset(interrupt["interrupt_id"] for interrupt in json.loads(body).get("interrupts", ()))

@@ -1,0 +1,86 @@
+"""From stored events to deliveries: whatever process stored an event, and whenever, it is told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from agent_md.agents.spec import AgentSpec
+from agent_md.errors import UnknownExecution
+from agent_md.executions.deliveries import HookEvent, NewDelivery, event_id_of
+from agent_md.executions.model import Event, EventType, Execution, RequestId, Status
+from agent_md.ports import Outbox, Store
+from agent_md.webhooks.targets import lane_of, named_targets
+
+__all__ = ["Deriver"]
+
+log = logging.getLogger(__name__)
+
+_TOLD = (EventType.COMPLETE, EventType.INTERRUPT)
+_BATCH = 100
+_FAR = 1000
+"""So many events that concern nobody are read again after a restart, at most: moving the cursor is a write."""
+
+
+class Deriver:
+    """Follows the events of a store, and puts into the outbox what they have to tell."""
+
+    def __init__(self, store: Store, outbox: Outbox, *, interrupt_delay: float) -> None:
+        """A request is told once it has been open for `interrupt_delay` seconds."""
+        self._store = store
+        self._outbox = outbox
+        self._delay = interrupt_delay
+        self._cursor: int | None = None
+        self._seen = 0
+
+    def catch_up(self) -> None:
+        """Derives from all events that were not looked at yet. Raises StoreError; then the next call goes on there."""
+        if self._cursor is None:
+            self._cursor = self._seen = self._outbox.cursor()
+        last = self._store.last_event()
+        while self._seen < last:
+            events = self._store.all_events(_TOLD, after=self._seen, limit=_BATCH)
+            upto = events[-1].seq if len(events) == _BATCH else max([last, *(event.seq for event in events)])
+            new = [delivery for event in events for delivery in self._deliveries(event)]
+            if new or upto - self._cursor >= _FAR:
+                if not self._outbox.enqueue(new, after=self._cursor, upto=upto):
+                    self._cursor = None  # another process was here; see where it is at the next call
+                    return
+                self._cursor = upto
+            self._seen = upto
+
+    def _deliveries(self, event: Event) -> Iterator[NewDelivery]:
+        try:
+            execution = self._store.execution(event.execution_id)
+        except UnknownExecution:
+            return
+        if execution.parent_id is not None:
+            return
+        kind, request_id, delay = _kind_of(event), event.data.get("request_id"), 0.0
+        if kind is HookEvent.INTERRUPT:
+            delay = self._delay
+        for name, url in self._targets(execution, kind):
+            yield NewDelivery(
+                event_id=event_id_of(event, name),
+                event=kind,
+                execution_id=execution.id,
+                target=name,
+                lane=lane_of(url),
+                event_at=event.at,
+                due_at=event.at + delay,
+                request_id=None if request_id is None else RequestId(request_id),
+            )
+
+    def _targets(self, execution: Execution, kind: HookEvent) -> list[tuple[str, str]]:
+        hook = self._outbox.target(execution.id)
+        try:
+            return list(named_targets(AgentSpec.from_json(self._store.spec(execution.id)), hook, kind))
+        except (ValueError, KeyError, TypeError):  # of a newer program
+            log.exception("the targets of execution %s cannot be read; nobody is told of its events", execution.id)
+            return []
+
+
+def _kind_of(event: Event) -> HookEvent:
+    if event.type is EventType.INTERRUPT:
+        return HookEvent.INTERRUPT
+    return HookEvent.COMPLETED if event.data.get("status") == Status.SUCCESS else HookEvent.FAILED

@@ -1,0 +1,128 @@
+"""Sends what is in the outbox, as tasks of one process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from functools import partial
+from typing import Protocol
+
+from agent_md.errors import AgentmdError
+from agent_md.executions.deliveries import Delivery
+from agent_md.executions.model import WorkerId
+from agent_md.ports import Clock, Outbox
+from agent_md.webhooks.attempts import Attempts
+from agent_md.webhooks.derive import Deriver
+
+__all__ = ["Changes", "WebhookSender"]
+
+log = logging.getLogger(__name__)
+
+_LOOK_S = 1.0
+_SHORTEST_S = 0.01
+_PLACES = 32
+_PLACES_A_LANE = 4
+
+
+class Changes(Protocol):
+    """Tells that the store has changed, whoever changed it."""
+
+    @property
+    def generation(self) -> int:
+        """Counts changes."""
+
+    async def wait(self, seen: int, timeout: float) -> None:
+        """Returns when there was a change after generation `seen`, or after `timeout` seconds."""
+
+
+class WebhookSender:
+    """Delivers at most 32 at once, at most 4 to one receiver: one that is slow or dead delays no other."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        deriver: Deriver,
+        attempts: Attempts,
+        changes: Changes,
+        worker: WorkerId,
+        *,
+        clock: Clock,
+    ) -> None:
+        self._outbox = outbox
+        self._deriver = deriver
+        self._attempts = attempts
+        self._changes = changes
+        self._worker = worker
+        self._clock = clock
+        self._under_way: dict[str, str] = {}
+        """The lanes of the deliveries that are being made, by event id."""
+        self._tasks: set[asyncio.Task[bool]] = set()
+        self._stopping = False
+
+    async def run(self) -> None:
+        """Delivers until cancelled; never raises. What is cut then is sent by the next one that runs."""
+        self._stopping = False
+        try:
+            while True:
+                seen = self._changes.generation
+                self._look()
+                await self._changes.wait(seen, self._pause())
+        finally:
+            self._stopping = True
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _look(self) -> None:
+        try:
+            self._deriver.catch_up()
+            self._begin()
+        except AgentmdError as error:
+            log.warning("the outbox cannot be used: %s; trying again", error)
+        except Exception:
+            log.exception("the outbox cannot be looked through; trying again")
+
+    def _begin(self) -> None:
+        """Begins what is due, as far as there is place."""
+        while len(self._tasks) < _PLACES:
+            due = self._outbox.next_due(mine=self._under_way)
+            if due is None or due > self._clock():
+                return
+            lanes = Counter(self._under_way.values())
+            full = [lane for lane, count in lanes.items() if count >= _PLACES_A_LANE]
+            delivery = self._outbox.claim(self._worker, mine=self._under_way, full=full)
+            if delivery is None:
+                return
+            self._under_way[delivery.event_id] = delivery.lane
+            task = asyncio.create_task(self._attempt(delivery))
+            self._tasks.add(task)
+            task.add_done_callback(partial(self._ended, delivery.event_id))
+
+    async def _attempt(self, delivery: Delivery) -> bool:
+        """Whether what came of it was recorded; if not, it is sent again at a later look."""
+        try:
+            await self._attempts.make(delivery)
+        except AgentmdError as error:
+            log.warning("webhook %s: what came of it cannot be stored: %s", delivery.event_id, error)
+            return False
+        except Exception:
+            log.exception("webhook %s: the attempt failed", delivery.event_id)
+            return False
+        return True
+
+    def _ended(self, event_id: str, task: asyncio.Task[bool]) -> None:
+        del self._under_way[event_id]
+        self._tasks.discard(task)
+        if not self._stopping and not task.cancelled() and task.result():
+            self._look()
+
+    def _pause(self) -> float:
+        """Seconds until something is due; what is due already waits for an attempt to end."""
+        try:
+            due = self._outbox.next_due(mine=self._under_way)
+        except AgentmdError:
+            return _LOOK_S
+        left = _LOOK_S if due is None else due - self._clock()
+        return _LOOK_S if left <= 0 else max(_SHORTEST_S, min(_LOOK_S, left))
