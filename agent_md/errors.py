@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 __all__ = [
+    "AddressRefused",
     "AgentDisabled",
     "AgentFileInvalid",
     "AgentmdError",
@@ -27,17 +28,21 @@ __all__ = [
     "ModelFailed",
     "NeverAsked",
     "Poisoned",
+    "RequestRefused",
     "ServerRunning",
+    "ServerUnreachable",
     "SessionExists",
+    "SessionNotInterrupted",
     "SeveralOpen",
+    "SeveralSessions",
     "StateDirUnusable",
     "StoreError",
     "StoreForeign",
     "StoreFull",
     "StoreNewer",
     "StoreReadOnly",
-    "ToolError",
     "TooManySessions",
+    "ToolError",
     "UnknownAgent",
     "UnknownExecution",
     "UnknownRequest",
@@ -116,6 +121,34 @@ class SessionExists(UsageError):
     """The agent has a session with this id already."""
 
 
+class SessionNotInterrupted(UsageError):
+    """The session asks nothing now, and never asked what was answered."""
+
+
+class SeveralSessions(UsageError):
+    """Several agents have a session of this id, and no agent was named. `agents` lists them."""
+
+    def __init__(self, message: str, agents: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.agents = agents
+
+
+class RequestRefused(UsageError):
+    """A server that this process asked does not take the request; `status` is that of its answer."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ServerUnreachable(AgentmdError):
+    """A server that this process asked gives no answer of use now. `may_be_done`: it may have got the request."""
+
+    def __init__(self, message: str, *, may_be_done: bool) -> None:
+        super().__init__(message)
+        self.may_be_done = may_be_done
+
+
 class TooManySessions(AgentmdError):
     """`server.max_sessions` is reached; nothing was created."""
 
@@ -178,6 +211,10 @@ class StoreReadOnly(StoreError):
     """The database cannot be written."""
 
 
+class AddressRefused(AgentmdError):
+    """A request would go to an address that it must not reach; nothing was sent."""
+
+
 class ClaimLost(AgentmdError):
     """This process no longer drives the execution; whatever it was about to store was not stored."""
 
@@ -226,6 +263,8 @@ _CODES: dict[type[AgentmdError], Codes] = {
     ConversationBusy: Codes(2, 409),
     UnknownSession: Codes(2, 404),
     SessionExists: Codes(2, 409),
+    SessionNotInterrupted: Codes(2, 409),
+    SeveralSessions: Codes(2, 409),
     TooManySessions: Codes(1, 503),
     ServerRunning: Codes(2, 409),
     AnswerConflict: Codes(6, 409),

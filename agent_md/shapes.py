@@ -1,4 +1,4 @@
-"""The JSON shapes of executions, requests, events and agents, as every face gives them out.
+"""The JSON shapes of executions, requests, events, agents and sessions, as every face gives them out.
 
 Times are ISO 8601 in UTC with `Z` and milliseconds, `cost_usd` null is an unknown cost, `agent_id` is an agent's name.
 What a thing lacks is null; only a preview leaves out what it lacks.
@@ -13,7 +13,9 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from agent_md.agents.spec import AgentSpec
+from agent_md.executions.chat_messages import reply
 from agent_md.executions.model import Event, EventType, Execution, Preview, Request
+from agent_md.executions.sessions import Session, SessionStatus
 
 __all__ = [
     "PathStep",
@@ -27,6 +29,8 @@ __all__ = [
     "iso_time",
     "request_shape",
     "run_event_line",
+    "session_shape",
+    "session_summary",
 ]
 
 _HISTORY = {0: "off", 10: "low", 50: "medium", 200: "high"}
@@ -185,6 +189,37 @@ def agent_detail(spec: AgentSpec, *, last_run: float | None = None, next_run: fl
         "auto_approve": list(spec.auto_approve),
         "on_pending": spec.on_pending,
         "confirm_timeout": duration_text(spec.confirm_timeout),
+    }
+
+
+def session_shape(session: Session, interrupts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A session with what its last turn came to; a turn under way has neither `response` nor `error` yet.
+
+    `interrupts` are the views of its open requests, oldest first; they belong to one that is interrupted, and only to
+    such a one.
+    """
+    turn, status = session.turn, session.status
+    response = error = None
+    if turn is not None and status is SessionStatus.IDLE:
+        response = reply(turn.output or "")
+    elif turn is not None and status is SessionStatus.ERROR:
+        error = turn.error or f"the turn ended as {turn.status}"
+    return {
+        "session_id": session.id,
+        "status": str(status),
+        "response": response,
+        "error": error,
+        "interrupts": list(interrupts) if status is SessionStatus.INTERRUPTED else None,
+    }
+
+
+def session_summary(session: Session) -> dict[str, Any]:
+    """A session in a listing."""
+    return {
+        "session_id": session.id,
+        "agent": session.agent,
+        "total_messages": session.total_messages,
+        "status": str(session.status),
     }
 
 

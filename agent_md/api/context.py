@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ from fastapi import Depends, Request
 from agent_md.agents.registry import Registry
 from agent_md.app import App
 from agent_md.engines.hub import Hub
+from agent_md.errors import AgentmdError, UsageError
 from agent_md.executions.model import Execution
 from agent_md.executions.model import Request as HumanRequest
 from agent_md.ports import Engine, Store
@@ -20,11 +22,15 @@ from agent_md.shapes import request_shape
 
 __all__ = ["Announcement", "Context", "ServerContext"]
 
+log = logging.getLogger(__name__)
+
 Announcement = tuple[str, dict[str, Any]]
 """Name and data of an event that is told and not stored."""
 
 _MOST_ANNOUNCEMENTS = 1000
 _AGENTS_S = 1.0
+_EXPIRY_S = (1.0, 60.0)
+"""How often is looked for expired sessions, at least and at most."""
 
 
 class ServerContext:
@@ -58,6 +64,13 @@ class ServerContext:
         if self.store.settle_overdue():
             self.hub.stored()
 
+    def agent_name(self, name: str) -> str:
+        """The name as the agent's file writes it; one that no usable file has is left as it is."""
+        try:
+            return self.app.registry.get(name).spec.name
+        except UsageError:
+            return name
+
     def open_request_shapes(self, execution: Execution) -> list[dict[str, Any]]:
         """The open requests of an execution as JSON, oldest first."""
         return self.request_shapes([request for request in self.store.requests(execution.id) if request.open])
@@ -80,6 +93,18 @@ class ServerContext:
         while True:
             await asyncio.sleep(_AGENTS_S)
             self.refresh_agents()
+
+    async def expire_sessions(self) -> None:
+        """Deletes sessions that have rested for `server.session_ttl`, until cancelled."""
+        ttl = self.app.settings.server.session_ttl
+        shortest, longest = _EXPIRY_S
+        while True:
+            await asyncio.sleep(longest if ttl is None else min(longest, max(shortest, ttl / 10)))
+            try:
+                if ttl is not None:
+                    await asyncio.to_thread(self.store.sessions.expire, ttl)
+            except AgentmdError:
+                log.exception("expired sessions could not be deleted; trying again")
 
     def announce(self, name: str, data: dict[str, Any]) -> None:
         """Tells all who follow everything."""

@@ -10,7 +10,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
 from agent_md.api.schemas import Conflict, Detail, Invalid
-from agent_md.errors import AgentmdError, AnswerConflict, ConversationWaiting, SeveralOpen, codes_of
+from agent_md.errors import (
+    AgentmdError,
+    AnswerConflict,
+    ConversationWaiting,
+    SeveralOpen,
+    SeveralSessions,
+    codes_of,
+)
 from agent_md.shapes import iso_time
 
 __all__ = ["add_error_handlers", "documented"]
@@ -28,7 +35,7 @@ def add_error_handlers(app: FastAPI) -> None:
 async def _ours(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, AgentmdError)
     status = codes_of(error).http
-    if status >= 500:
+    if status == 500:
         log.error("a request failed", exc_info=error)
     return JSONResponse({"detail": str(error), **_beside(error)}, status)
 
@@ -38,6 +45,8 @@ def _beside(error: AgentmdError) -> dict[str, Any]:
         return {"waiting": list(error.waiting)}
     if isinstance(error, SeveralOpen):
         return {"open": list(error.open)}
+    if isinstance(error, SeveralSessions):
+        return {"agents": list(error.agents)}
     if isinstance(error, AnswerConflict):
         return {
             "outcome": error.outcome,
@@ -68,6 +77,7 @@ _MEANINGS: dict[int, tuple[type[Detail | Invalid], str]] = {
     400: (Detail, "The body is no JSON in UTF-8."),
     422: (Invalid, "The request cannot be taken; nothing was changed."),
     500: (Detail, "The server failed; the log has more."),
+    503: (Detail, "There is no room; try again later."),
 }
 
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from agent_md import __version__
-from agent_md.api.context import Context
+from agent_md.api.context import Context, ServerContext
 from agent_md.api.errors import documented
 from agent_md.api.schemas import Health, Info, Scheduler, Stopping
 from agent_md.api.sse import global_stream, sse_response
@@ -25,8 +25,27 @@ router = APIRouter(tags=["system"])
 
 @router.get("/health", response_model=Health)
 async def health(context: Context) -> dict[str, Any]:
-    """Whether the server answers. Needs no key."""
-    return {"status": "ok"}
+    """Whether the server answers, and what it has to do. Needs no key."""
+    return _health(context)
+
+
+@router.get("/agents/{name}/health", response_model=Health, responses=documented(404, 422))
+async def agent_health(context: Context, name: str) -> dict[str, Any]:
+    """The same, for clients that know the server by the path of one agent."""
+    context.app.registry.get(name)
+    return _health(context)
+
+
+def _health(context: ServerContext) -> dict[str, Any]:
+    running = context.store.count((Status.RUNNING,))
+    return {
+        "status": "ok",
+        "working": running + context.store.count((Status.QUEUED,)),
+        "waiting": context.store.count((Status.WAITING,)),
+        "max_workers": context.app.settings.server.max_concurrent,
+        "running_workers": running,
+        "total_sessions": context.store.sessions.count(),
+    }
 
 
 @router.get("/info", response_model=Info, responses=documented())

@@ -21,6 +21,7 @@ __all__ = [
     "Invalid",
     "InvalidFile",
     "Mistake",
+    "Open",
     "PendingRequest",
     "Reloaded",
     "RespondAnswer",
@@ -29,16 +30,17 @@ __all__ = [
     "RunBody",
     "Scheduler",
     "Stopping",
+    "storable",
 ]
 
 
-class _Open(BaseModel):
+class Open(BaseModel):
     """Answers may gain fields."""
 
     model_config = ConfigDict(extra="allow")
 
 
-class Detail(_Open):
+class Detail(Open):
     """What an error says."""
 
     detail: str = Field(examples=["there is no execution 42; `agentmd logs` lists them"])
@@ -49,12 +51,13 @@ class Conflict(Detail):
 
     waiting: list[int] | None = Field(default=None, description="Executions that wait for a human.")
     open: list[str] | None = Field(default=None, description="Ids of the open requests, oldest first.")
+    agents: list[str] | None = Field(default=None, description="Agents that have a session of this id.")
     outcome: str | None = Field(default=None, description="How the request was decided.")
     answered_by: str | None = None
     answered_at: str | None = None
 
 
-class Mistake(_Open):
+class Mistake(Open):
     """One thing that is wrong with a request, and where."""
 
     loc: list[str | int]
@@ -62,17 +65,22 @@ class Mistake(_Open):
     type: str
 
 
-class Invalid(_Open):
+class Invalid(Open):
     """What cannot be taken: in words, or as a list when the request does not have the right form."""
 
     detail: str | list[Mistake]
 
 
-class Health(_Open):
+class Health(Open):
     status: Literal["ok"]
+    working: int = Field(description="Executions that run, or are about to.")
+    waiting: int = Field(description="Executions that wait for a human; they take no place.")
+    max_workers: int = Field(description="Executions that this server drives at once.")
+    running_workers: int = Field(description="Executions that run.")
+    total_sessions: int
 
 
-class Info(_Open):
+class Info(Open):
     version: str
     pid: int
     uptime_seconds: float
@@ -85,11 +93,11 @@ class Info(_Open):
     waiting_executions: int
 
 
-class Stopping(_Open):
+class Stopping(Open):
     status: Literal["stopping"]
 
 
-class AgentSummary(_Open):
+class AgentSummary(Open):
     name: str
     description: str
     icon: str
@@ -118,16 +126,16 @@ class AgentDetail(AgentSummary):
     confirm_timeout: str | None
 
 
-class InvalidFile(_Open):
+class InvalidFile(Open):
     file: str
     error: str
 
 
-class Reloaded(_Open):
+class Reloaded(Open):
     agents_loaded: int
 
 
-def _storable(value: Any) -> Any:
+def storable(value: Any) -> Any:
     """The JSON value, if it can be stored and given out again: JSON of others may say more than ours can."""
     if isinstance(value, bytes):  # not read as JSON, for want of its content type
         raise ValueError("the body must be JSON, sent with Content-Type: application/json")
@@ -149,15 +157,15 @@ class RunBody(BaseModel):
     message: str | None = Field(default=None, description="What to tell the agent.", examples=["Clean the output"])
     session_id: str | None = Field(default=None, min_length=1, max_length=200, description="The conversation.")
 
-    _checked = model_validator(mode="before")(_storable)
+    _checked = model_validator(mode="before")(storable)
 
 
-class RunAnswer(_Open):
+class RunAnswer(Open):
     execution_id: int
     model: str = Field(examples=["google/gemini-2.5-flash"])
 
 
-class ExecutionSummary(_Open):
+class ExecutionSummary(Open):
     id: int
     agent_id: str
     status: str
@@ -174,12 +182,12 @@ class ExecutionSummary(_Open):
     parent_execution_id: int | None
 
 
-class PathStep(_Open):
+class PathStep(Open):
     execution_id: int
     agent_id: str
 
 
-class PendingRequest(_Open):
+class PendingRequest(Open):
     execution_id: int
     agent_id: str
     request_id: str
@@ -204,7 +212,7 @@ class ExecutionDetail(ExecutionSummary):
     pending: list[PendingRequest]
 
 
-class EventEntry(_Open):
+class EventEntry(Open):
     id: int
     execution_id: int
     timestamp: str
@@ -223,19 +231,19 @@ class RespondBody(BaseModel):
     )
     by: str | None = Field(default=None, min_length=1, max_length=200, description="Who answers; default `api`.")
 
-    _checked = model_validator(mode="before")(_storable)
+    _checked = model_validator(mode="before")(storable)
 
 
-class RespondAnswer(_Open):
+class RespondAnswer(Open):
     status: Literal["resuming"]
     execution_id: int
 
 
-class CancelAnswer(_Open):
+class CancelAnswer(Open):
     status: str = Field(examples=["aborted", "cancelling", "success"])
     execution_id: int
 
 
-class Scheduler(_Open):
+class Scheduler(Open):
     status: Literal["off", "running", "paused"]
     jobs: list[dict[str, Any]]

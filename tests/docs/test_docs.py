@@ -20,6 +20,7 @@ from agent_md.agents.fields import FIELDS, RESERVED, parse_agent
 from agent_md.cli.main import app
 from agent_md.errors import AgentmdError, codes_of
 from agent_md.executions.model import CallOutcome, EventType, Outcome, RequestKind, Status
+from agent_md.models.pricing import load_prices
 from agent_md.models.script_file import load_script
 from agent_md.settings import KEYS
 from agent_md.tools.builtin import RESERVED_NAMES, builtin_tools
@@ -154,10 +155,13 @@ def test_agent_files_can_be_read(block: Block) -> None:
 
 
 @pytest.mark.parametrize("block", **named(blocks("yaml")))
-def test_yaml_is_a_script_or_fields_of_an_agent_file(block: Block, tmp_path: Path) -> None:
+def test_yaml_is_a_script_prices_or_fields_of_an_agent_file(block: Block, tmp_path: Path) -> None:
     if block.text.startswith("conversations:"):
         (tmp_path / "example.yaml").write_text(block.text, encoding="utf-8")
         assert load_script(tmp_path, "example").conversations
+    elif block.text.startswith("prices:"):
+        (tmp_path / "prices.yaml").write_text(block.text, encoding="utf-8")
+        assert load_prices(tmp_path / "prices.yaml").tables[0]
     else:
         parse_agent(f"---\n{block.text}---\nBody.\n".encode(), "agents/example.md", Defaults())
 

@@ -18,7 +18,7 @@ from tests.support.world import World
 
 class TestShapes:
     def test_health_and_info(self, server: Server) -> None:
-        assert server.client.get("/health").body == {"status": "ok"}
+        assert server.client.get("/health").body["status"] == "ok"
         info = server.client.get("/info").body
         assert info["pid"] == server.process.pid
         assert {
@@ -106,7 +106,7 @@ class TestShapes:
             for method, route in methods.items():
                 assert route.get("summary"), (method, path)
                 assert route.get("description"), (method, path)
-                assert "200" in route["responses"], (method, path)
+                assert any(status.startswith("2") for status in route["responses"]), (method, path)
                 assert path == "/health" or "401" in route["responses"], (method, path)
 
 

@@ -1,0 +1,152 @@
+"""Bodies of the sessions routes, for checking and for OpenAPI. The shapes themselves come from agent_md.shapes and
+agent_md.executions.chat_messages."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field, field_validator, model_validator
+
+from agent_md.api.schemas import Open, storable
+from agent_md.executions.chat_messages import read_arguments
+from agent_md.executions.json_values import MAX_DEPTH, is_too_deep
+
+__all__ = [
+    "ChatMessage",
+    "CreateSession",
+    "GivenMessage",
+    "Interrupt",
+    "Moved",
+    "PostMessage",
+    "Resume",
+    "Session",
+    "SessionSummary",
+    "Webhook",
+]
+
+_Role = Literal["user", "assistant", "system", "tool"]
+_Status = Literal["idle", "running", "interrupted", "error"]
+
+
+class FunctionCall(Open):
+    name: str = Field(min_length=1)
+    arguments: str = Field(description="A JSON object as text.", examples=['{"path": "output/stale.log"}'])
+
+
+class ToolCall(Open):
+    id: str = Field(min_length=1)
+    type: Literal["function"] = "function"
+    function: FunctionCall
+
+
+class ChatMessage(Open):
+    """A message of a conversation. What it lacks is left out."""
+
+    role: _Role = "user"
+    content: str | None = Field(default=None, description="Its text.", examples=["Clean the output"])
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = Field(default=None, description="Of a tool's result: the call that it answers.")
+    name: str | None = None
+    user_params: dict[str, Any] | None = Field(default=None, description="Kept and given back; nothing reads it.")
+
+
+class GivenMessage(ChatMessage):
+    """A message that a client gives. Fields that it does not know are ignored."""
+
+    @field_validator("user_params")
+    @classmethod
+    def _not_too_deep(cls, value: Any) -> Any:
+        if is_too_deep(value):
+            raise ValueError(f"it is nested deeper than {MAX_DEPTH}")
+        return value
+
+    @field_validator("tool_calls")
+    @classmethod
+    def _readable(cls, calls: list[ToolCall] | None) -> list[ToolCall] | None:
+        for call in calls or []:
+            if is_too_deep(read_arguments(call.function.arguments)):
+                raise ValueError(f"the arguments of {call.function.name} are nested deeper than {MAX_DEPTH}")
+        if calls and len({call.id for call in calls}) < len(calls):
+            raise ValueError("two calls have the same id")
+        return calls
+
+    @model_validator(mode="after")
+    def _whole(self) -> GivenMessage:
+        """Whether it has what a message of its role is made of, and nothing that it cannot have."""
+        if self.tool_calls and self.role != "assistant":
+            raise ValueError(f"a message of the role {self.role} has no tool_calls")
+        if (self.tool_call_id is not None) != (self.role == "tool"):
+            raise ValueError("a message of the role tool, and only such a one, has a tool_call_id")
+        if self.role == "tool" and self.content is None:
+            raise ValueError("a tool message has a content, which may be empty")
+        if self.role != "tool" and not self.tool_calls and not (self.content or "").strip():
+            raise ValueError("content: the message has no text")
+        return self
+
+
+class CreateSession(BaseModel):
+    """How to begin a session; everything may be left out."""
+
+    state: list[GivenMessage] = Field(default_factory=list, description="What was said before.")
+    agent: str | None = Field(default=None, description="Under /sessions; default `server.default_agent`.")
+
+    _checked = model_validator(mode="before")(storable)
+
+
+class Webhook(BaseModel):
+    """Where to tell of this turn."""
+
+    url: str = Field(description="Where to send it.", examples=["https://example.com/hook"])
+    token: str | None = Field(default=None, description="Sent as `Authorization: Bearer`.")
+    secret: str | None = Field(default=None, description="Signs what is sent.")
+    include_messages: bool = Field(default=False, description="Whether the conversation is sent too.")
+
+
+class PostMessage(GivenMessage):
+    """A message that begins a turn."""
+
+    webhook: Webhook | None = None
+
+    _checked = model_validator(mode="before")(storable)
+
+
+class Resume(BaseModel):
+    """An answer to an interrupt."""
+
+    interrupt_id: str
+    value: Any = Field(
+        description="By the interrupt's type: {approved, reason?, args?}, {answers}, or any JSON value.",
+        examples=[{"approved": True}, {"answers": {"Which one?": "The first"}}],
+    )
+
+    _checked = model_validator(mode="before")(storable)
+
+
+class Interrupt(Open):
+    """What a human is asked."""
+
+    interrupt_id: str
+    type: str = Field(description="tool_approval, user_input, or the own one of a custom interrupt.")
+    payload: dict[str, Any]
+
+
+class Session(Open):
+    session_id: str
+    status: _Status
+    response: ChatMessage | None = Field(description="The answer of the last turn, if that ended well.")
+    error: str | None = Field(description="Why the last turn failed, if it did.")
+    interrupts: list[Interrupt] | None = Field(description="While it is interrupted: what is asked, oldest first.")
+
+
+class SessionSummary(Open):
+    session_id: str
+    agent: str
+    total_messages: int
+    status: _Status
+
+
+class Moved(Open):
+    """Where the session stands now."""
+
+    session_id: str
+    status: _Status

@@ -1,0 +1,53 @@
+"""Waiting for a session to stand still, for as long as its client waits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import AsyncIterator
+
+from fastapi import Request
+
+from agent_md.api.context import ServerContext
+from agent_md.executions.sessions import Session, SessionStatus
+
+__all__ = ["while_running"]
+
+_LOOK_S = 10.0
+"""How often is looked for what no event of the turn tells."""
+
+
+async def while_running(context: ServerContext, found: Session, timeout: float | None, request: Request) -> Session:
+    """The session as soon as it is not `running` any more; as it is then after `timeout` seconds, when the client has
+    left, and when the server stops. Raises UnknownSession once it is deleted."""
+    end = math.inf if timeout is None else time.monotonic() + timeout
+    with context.counted_stream():
+        async with _departure(request) as left:
+            while True:
+                session = context.store.sessions.get(found.agent, found.id)
+                rest = end - time.monotonic()
+                over = session.status is not SessionStatus.RUNNING or context.stopping or left.done() or rest <= 0
+                if over or session.turn is None:
+                    return session
+                # Nothing is awaited since the look, so what comes after it is published after this begins.
+                with context.hub.watch(session.turn.id, pieces=False) as watch:
+                    news = asyncio.create_task(watch.wait(min(rest, _LOOK_S)))
+                    await asyncio.wait({news, left}, return_when=asyncio.FIRST_COMPLETED)
+                    news.cancel()
+
+
+@contextlib.asynccontextmanager
+async def _departure(request: Request) -> AsyncIterator[asyncio.Task[None]]:
+    """A task that is done when the client has left."""
+
+    async def listen() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    task = asyncio.create_task(listen())
+    try:
+        yield task
+    finally:
+        task.cancel()

@@ -1,0 +1,87 @@
+"""Messages as clients of a conversation know them: a role, a text, and what goes with it.
+
+A chat message is `{"role", "content"}` with, where it has them, `tool_calls`, `tool_call_id`, `name`, `user_params`;
+the calls have the form that chat clients share: `{"id", "type": "function", "function": {"name", "arguments"}}`, the
+arguments as JSON text. What a client says beside the text of its own messages is kept with them, out of the sight of
+model providers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from agent_md.executions.json_values import parse_strictly
+
+__all__ = ["beside_text", "chat_message", "read_arguments", "reply", "stored_message"]
+
+_ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
+_TYPES = {role: kind for kind, role in _ROLES.items()}
+_BESIDE = "chat"
+"""Where it is in the metadata of a message: as one text, so that whatever JSON it is survives every store."""
+
+
+def chat_message(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """A message in stored form as clients see it: its text without thoughts and images, and no field that it lacks."""
+    data = stored["data"]
+    message: dict[str, Any] = {"role": _ROLES[stored["type"]], "content": _text(data.get("content"))}
+    if data.get("tool_calls"):
+        message["tool_calls"] = [_chat_call(call) for call in data["tool_calls"]]
+    if stored["type"] == "tool":
+        message |= {name: data[name] for name in ("tool_call_id", "name") if data.get(name) is not None}
+    beside = (data.get("response_metadata") or {}).get(_BESIDE)
+    return message | json.loads(beside) if beside else message
+
+
+def stored_message(message: Mapping[str, Any], message_id: str) -> dict[str, Any]:
+    """A chat message in stored form; its calls have arguments that `read_arguments` takes."""
+    kind = _TYPES[message["role"]]
+    data: dict[str, Any] = {**beside_text(message), "content": message.get("content") or "", "id": message_id}
+    if kind == "tool":
+        data |= {"tool_call_id": message["tool_call_id"], "name": message.get("name")}
+    if message.get("tool_calls"):
+        data["tool_calls"] = [_stored_call(call) for call in message["tool_calls"]]
+    return {"type": kind, "data": data}
+
+
+def beside_text(message: Mapping[str, Any]) -> dict[str, Any]:
+    """What a chat message says beside its text, as fields of its stored form."""
+    names = ("user_params",) if message["role"] == "tool" else ("name", "user_params")
+    beside = {name: message[name] for name in names if message.get(name) is not None}
+    return {"response_metadata": {_BESIDE: json.dumps(beside)}} if beside else {}
+
+
+def reply(text: str) -> dict[str, Any]:
+    """A final answer as a chat message."""
+    return {"role": "assistant", "content": text}
+
+
+def read_arguments(text: str) -> dict[str, Any]:
+    """The arguments of a call. Raises ValueError for what is no JSON object."""
+    value = parse_strictly(text)
+    if not isinstance(value, dict):
+        raise ValueError("the arguments of a call are a JSON object")
+    return value
+
+
+def _text(content: Any) -> str:
+    if not isinstance(content, list):
+        return content or ""
+    return "".join(block if isinstance(block, str) else _text_of(block) for block in content)
+
+
+def _text_of(block: Mapping[str, Any]) -> str:
+    text = block.get("text")
+    return text if block.get("type") == "text" and isinstance(text, str) else ""
+
+
+def _chat_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = {"name": call["name"], "arguments": json.dumps(call["args"], ensure_ascii=False)}
+    return {"id": call["id"], "type": "function", "function": function}
+
+
+def _stored_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    args = read_arguments(function["arguments"])
+    return {"type": "tool_call", "id": call["id"], "name": function["name"], "args": args}

@@ -1,0 +1,261 @@
+"""Conversations over HTTP, from their first message to their deletion, with a real server process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.support.server import Server, run
+from tests.support.sessions import Talk, talking_world
+from tests.support.waiting import until
+from tests.support.world import World
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return talking_world(tmp_path_factory.mktemp("turns") / "ws")
+
+
+@pytest.fixture(scope="module")
+def server(world: World) -> Iterator[Server]:
+    with Server(world.workspace) as running:
+        yield running
+
+
+@pytest.fixture
+def talk(server: Server) -> Talk:
+    return Talk.begin(server)
+
+
+IDLE = {"status": "idle", "response": None, "error": None, "interrupts": None}
+
+
+class TestTurns:
+    def test_a_session_is_begun_empty(self, server: Server) -> None:
+        made = server.client.post("/agents/worker/sessions")
+        assert (made.status, made.body) == (201, {**IDLE, "session_id": made.body["session_id"]})
+        assert made.headers["location"] == f"/agents/worker/sessions/{made.body['session_id']}"
+        assert server.client.get(made.headers["location"]).body == made.body
+        assert server.client.get(f"{made.headers['location']}/messages").body == []
+
+    def test_a_turn(self, talk: Talk) -> None:
+        accepted = talk.say("hello")
+        assert (accepted.status, accepted.body) == (202, {"session_id": talk.id, "status": "running"})
+        assert accepted.headers["location"] == talk.path
+        assert talk.rest() == {
+            "session_id": talk.id,
+            "status": "idle",
+            "response": {"role": "assistant", "content": "Hello."},
+            "error": None,
+            "interrupts": None,
+        }
+        assert talk.messages() == [
+            {"role": "user", "content": "hello"},
+            {"role": "assistant", "content": "Hello."},
+        ]
+
+    def test_calls_and_results_are_messages(self, talk: Talk) -> None:
+        talk.told("fails later")
+        _, asks, result = talk.messages()
+        assert asks["content"] == "First."
+        (call,) = asks["tool_calls"]
+        assert call == {
+            "id": call["id"],
+            "type": "function",
+            "function": {"name": "plain", "arguments": '{"key": "U"}'},
+        }
+        assert result == {"role": "tool", "content": "did U", "tool_call_id": call["id"], "name": "plain"}
+
+    def test_a_new_turn_clears_what_the_last_one_came_to(self, talk: Talk) -> None:
+        assert talk.told("hello")["response"] is not None
+        talk.say("slow")
+        shown = talk.get().body
+        assert (shown["status"], shown["response"], shown["error"]) == ("running", None, None)
+        talk.delete()
+
+    def test_a_turn_that_failed_before_any_call_leaves_the_conversation(self, talk: Talk) -> None:
+        talk.told("hello")
+        failed = talk.told("fails at once")
+        assert (failed["status"], failed["response"], failed["interrupts"]) == ("error", None, None)
+        assert "no good" in failed["error"]
+        assert talk.texts() == ["hello", "Hello."]
+        assert talk.told("hello again")["status"] == "idle"
+        assert talk.texts() == ["hello", "Hello.", "hello again", "Hello."]
+
+    def test_a_turn_that_failed_after_a_call_keeps_what_it_did(self, talk: Talk) -> None:
+        assert talk.told("fails later")["status"] == "error"
+        assert talk.texts() == ["fails later", "First.", "did U"]
+        assert talk.told("hello")["status"] == "idle"
+        assert talk.texts() == ["fails later", "First.", "did U", "hello", "Hello."]
+
+    def test_runs_in_a_session_are_turns_of_it(self, server: Server) -> None:
+        run(server.client, {"message": "hello", "session_id": "of a run, é"})
+        talk = Talk(server.client, "of%20a%20run%2C%20%C3%A9")
+        talk.rest()
+        assert talk.get().body["response"] == {"role": "assistant", "content": "Hello."}
+        assert talk.told("hello again")["status"] == "idle"
+        assert len(talk.messages()) == 4
+        assert talk.delete().status == 204
+
+    def test_nothing_is_changed_on_the_way(self, talk: Talk) -> None:
+        hostile = "é\u0000\u001b[2J\u202e $1 ${HOME} $ARGUMENTS {{x}} [/b] \r\n \U0001f600 " + "日" * 1000
+        params = {"a": None, "b": [1.5, {"deep": hostile}], "n": 10**30}
+        assert talk.told(hostile, user_params=params, name="Ann\u0000")["status"] == "idle"
+        human, _ = talk.messages()
+        assert human == {"role": "user", "content": hostile, "user_params": params, "name": "Ann\u0000"}
+
+
+class TestInterrupts:
+    def test_two_guarded_calls_of_one_turn(self, talk: Talk, world: World) -> None:
+        before = world.effects()
+        asked = talk.told("two")
+        assert (asked["status"], asked["response"], asked["error"]) == ("interrupted", None, None)
+        first, second = asked["interrupts"]
+        assert (first["type"], second["type"]) == ("tool_approval", "tool_approval")
+        payload = {"type": "tool_approval", "tool_name": "danger"}
+        assert first["payload"] == {**payload, "tool_args": {"key": "A"}}
+        assert second["payload"] == {**payload, "tool_args": {"key": "B"}}
+        assert talk.say("meanwhile").status == 409
+        answered = talk.resume(first, {"approved": True})
+        assert (answered.status, answered.body) == (200, {"session_id": talk.id, "status": "interrupted"})
+        assert [i["interrupt_id"] for i in talk.get().body["interrupts"]] == [second["interrupt_id"]]
+        assert talk.say("meanwhile").status == 409
+        assert talk.resume(first, {"approved": True}).body["status"] == "interrupted"
+        different = talk.resume(first, {"approved": False})
+        assert (different.status, different.body["outcome"], different.body["answered_by"]) == (409, "approved", "api")
+        assert talk.resume("nonsense", {"approved": True}).status == 404
+        assert talk.resume(second, {"approved": False, "reason": "no"}).body == {
+            "session_id": talk.id,
+            "status": "running",
+        }
+        done = talk.rest()
+        assert done["response"]["content"] == "Both were decided."
+        assert talk.resume(second, {"approved": False, "reason": "no"}).body["status"] == "idle"
+        assert talk.resume(second, {"approved": True}).status == 409
+        assert talk.texts()[2:4] == ["did A", "Action denied by user: no"]
+        assert world.effects() - before == {"A": 1}
+
+    def test_what_is_no_decision_runs_nothing(self, talk: Talk, world: World) -> None:
+        before = world.effects()
+        (asked,) = talk.told("one")["interrupts"]
+        wrong = [{"approved": "false"}, {"approved": None}, {"approved": 1}, {}, None, True, "yes", []]
+        for value in (*wrong, {"approved": True, "x": 1}, {"answers": {"Approve?": "Yes"}}):
+            assert talk.resume(asked, value).status == 422, value
+        assert [i["interrupt_id"] for i in talk.get().body["interrupts"]] == [asked["interrupt_id"]]
+        assert world.effects() == before
+
+    def test_a_value_is_required(self, talk: Talk) -> None:
+        (asked,) = talk.told("one")["interrupts"]
+        for body in ({"interrupt_id": asked["interrupt_id"]}, {"value": {"approved": True}}, {}, None):
+            assert talk.client.post(f"{talk.path}/resume", body).status == 422
+        assert talk.get().body["status"] == "interrupted"
+
+    def test_arguments_can_be_edited(self, talk: Talk, world: World) -> None:
+        (asked,) = talk.told("one")["interrupts"]
+        assert talk.resume(asked, {"approved": True, "args": {"wrong": 1}}).status == 422
+        assert talk.resume(asked, {"approved": True, "args": {"key": "edited"}}).status == 200
+        assert talk.rest()["status"] == "idle"
+        assert "did edited" in talk.texts()[2]
+        assert world.effects()["edited"] == 1
+
+    def test_questions_of_a_tool(self, talk: Talk) -> None:
+        (asked,) = talk.told("question")["interrupts"]
+        assert asked["type"] == "user_input"
+        (question,) = asked["payload"]["questions"]
+        assert (question["question"], question["options"]) == ("Name for Q?", [])
+        assert talk.resume(asked, {"answers": {"Name for Q?": "Ann"}}).body["status"] == "running"
+        (asked,) = talk.rest()["interrupts"]
+        assert [option["label"] for option in asked["payload"]["questions"][0]["options"]] == ["red", "blue"]
+        assert talk.resume(asked, {"answers": {"Colour?": "green"}}).status == 422
+        assert talk.resume(asked, {"answers": {"Colour?": "blue"}}).status == 200
+        assert talk.rest()["response"]["content"] == "Thanks."
+        assert "Ann blue" in talk.texts()
+
+    def test_a_custom_interrupt_takes_null_where_its_schema_does(self, talk: Talk) -> None:
+        (asked,) = talk.told("place")["interrupts"]
+        assert (asked["type"], asked["payload"]) == ("map", {"type": "map", "centre": [52.5, 13.4]})
+        assert talk.resume(asked, {"at": "x"}).status == 422
+        assert talk.resume(asked, None).status == 200
+        assert talk.rest()["response"]["content"] == "There."
+
+    def test_nothing_to_resume(self, server: Server, talk: Talk) -> None:
+        talk.told("hello")
+        refused = talk.resume("nonsense", {"approved": True})
+        assert refused.status == 409
+        assert "not interrupted" in refused.body["detail"]
+        other = Talk.begin(server)
+        (asked,) = other.told("one")["interrupts"]
+        assert talk.resume(asked, {"approved": True}).status == 409
+        talk.told("one")
+        assert talk.resume(asked, {"approved": True}).status == 404
+        assert other.get().body["status"] == "interrupted"
+        assert Talk(server.client, "none").resume(asked, {"approved": True}).status == 404
+
+    def test_fifty_answers_at_once(self, talk: Talk, world: World) -> None:
+        before = world.effects()
+        (asked,) = talk.told("one")["interrupts"]
+        with ThreadPoolExecutor(25) as pool:
+            answers = list(pool.map(lambda n: talk.resume(asked, {"approved": n % 2 == 0}), range(50)))
+        talk.rest()
+        won = (world.effects() - before)["A"] == 1
+        assert [answer.status for answer in answers] == [200 if (n % 2 == 0) == won else 409 for n in range(50)]
+
+    def test_of_ten_messages_at_once_one_is_taken(self, talk: Talk) -> None:
+        with ThreadPoolExecutor(10) as pool:
+            answers = list(pool.map(lambda n: talk.say(f"slow {n}"), range(10)))
+        assert sorted(answer.status for answer in answers) == [202, *[409] * 9]
+        assert len(talk.executions()) == 1
+        assert talk.delete().status == 204
+
+
+class TestDeletion:
+    def test_while_it_waits(self, talk: Talk) -> None:
+        talk.told("two")
+        (turn,) = talk.executions()
+        assert talk.delete().status == 204
+        assert talk.client.get(f"/executions/{turn['id']}").body["status"] == "aborted"
+        requests = talk.client.get(f"/executions/{turn['id']}/requests").body
+        assert [request["outcome"] for request in requests] == ["cancelled", "cancelled"]
+        for answer in (
+            talk.get(),
+            talk.get("?wait=true"),
+            talk.delete(),
+            talk.say("hello"),
+            talk.client.get(f"{talk.path}/messages"),
+            talk.resume(requests[0]["request_id"], {"approved": True}),
+        ):
+            assert answer.status == 404
+            assert "session not found" in answer.body["detail"]
+
+    def test_while_a_stubborn_call_runs(self, talk: Talk, world: World) -> None:
+        talk.say("stubborn")
+        until(lambda: world.effects()["begun"])
+        (turn,) = talk.executions()
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(talk.get, "?wait=true")
+            assert talk.delete().status == 204
+            assert waiting.result(timeout=5).status == 404
+        until(lambda: talk.client.get(f"/executions/{turn['id']}").body["status"] == "aborted")
+        log = talk.client.get(f"/executions/{turn['id']}/messages").body
+        assert [entry["event_type"] for entry in log].count("tool_result") == 1
+        (world.workspace / "let-go").touch()
+        assert talk.get().status == 404
+        assert talk.say("hello").status == 404
+        assert talk.id not in [s["session_id"] for s in talk.client.get("/sessions").body]
+
+    def test_messages_and_deletions_at_once(self, server: Server) -> None:
+        talks = [Talk.begin(server) for _ in range(10)]
+
+        def race(step: int) -> int:
+            talk = talks[step // 2]
+            return (talk.say("hello") if step % 2 else talk.delete()).status
+
+        with ThreadPoolExecutor(8) as pool:
+            statuses = list(pool.map(race, range(20)))
+        assert set(statuses[::2]) == {204}
+        assert set(statuses[1::2]) <= {202, 404}
+        assert [talk.get().status for talk in talks] == [404] * 10
+        until(lambda: not server.client.get("/health").body["working"])
+        assert [talk.get().status for talk in talks] == [404] * 10
