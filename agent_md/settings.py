@@ -21,10 +21,25 @@ from agent_md.agents.yamltree import MAX_BYTES, load_mapping
 from agent_md.dotenv import parse_dotenv
 from agent_md.errors import ConfigInvalid
 
-__all__ = ["KEYS", "HttpSettings", "ServerSettings", "Settings", "WebhookSettings", "load_settings"]
+__all__ = [
+    "KEYS",
+    "HttpSettings",
+    "NoWorkspace",
+    "ServerSettings",
+    "Settings",
+    "WebhookSettings",
+    "find_workspace",
+    "load_settings",
+]
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 ROLES = ("user", "assistant", "system", "tool")
+_LOOKED_AT = 50
+_STRAYS_SHOWN = 3
+
+
+class NoWorkspace(ConfigInvalid):
+    """No workspace was named, and there is none around."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +106,7 @@ def load_settings(workspace: Path | None, *, environ: Mapping[str, str], cwd: Pa
 
     Raises ConfigInvalid naming the file and line of every mistake, or saying how to name a workspace.
     """
-    root, found_by = _find_workspace(workspace, environ, cwd, home)
+    root, found_by = find_workspace(workspace, environ, cwd, home)
     user_file = _user_config(environ, home)
     dotenv = _read_dotenv(root / ".env")
     layers = [
@@ -343,8 +358,9 @@ def _user_config(environ: Mapping[str, str], home: Path) -> Path:
     return (Path(base) if os.path.isabs(base) else home / ".config") / "agentmd" / "config.yaml"
 
 
-def _find_workspace(given: Path | None, environ: Mapping[str, str], cwd: Path, home: Path) -> tuple[Path, str]:
-    """The workspace, and what it was found by."""
+def find_workspace(given: Path | None, environ: Mapping[str, str], cwd: Path, home: Path) -> tuple[Path, str]:
+    """The workspace, and what it was found by: `--workspace`, a variable, `current folder` (it or one above) or
+    `~/agentmd`. Raises NoWorkspace saying where it was looked for, ConfigInvalid for a named one that is no folder."""
     named_by = "--workspace"
     variable = environ.get("AGENTMD_WORKSPACE")
     if given is None and variable:
@@ -359,7 +375,24 @@ def _find_workspace(given: Path | None, environ: Mapping[str, str], cwd: Path, h
             return folder.resolve(), "current folder"
     if os.path.isdir(home / "agentmd"):
         return (home / "agentmd").resolve(), "~/agentmd"
-    raise ConfigInvalid(
+    raise NoWorkspace(
         f"no workspace found: neither {cwd} nor a folder above it has .agentmd/, or agents/ with an agent file, and "
-        f"{home / 'agentmd'} does not exist; create agents/NAME.md, or name a workspace with --workspace or AGENTMD_WORKSPACE"
+        f"{home / 'agentmd'} does not exist; {_first_step(cwd)}, or name a workspace with --workspace or AGENTMD_WORKSPACE"
     )
+
+
+def _first_step(folder: Path) -> str:
+    """What to do in a folder that is no workspace, in which there may be agent files in the wrong place."""
+    step = "`agentmd new NAME` makes a first agent here"
+    strays = [path.name for path in sorted(folder.glob("*.md"))[:_LOOKED_AT] if _begins_like_an_agent(path)]
+    if not 0 < len(strays) <= _STRAYS_SHOWN:
+        return step
+    looks = "looks like one" if len(strays) == 1 else "look like some"
+    return f"{step} ({', '.join(strays)} {looks}, but agents live in agents/)"
+
+
+def _begins_like_an_agent(path: Path) -> bool:
+    try:
+        return decode(read_file(path, MAX_BYTES)).lstrip().startswith("---\n")
+    except Unreadable:
+        return False

@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from agent_md.agents.defaults import Defaults
@@ -47,6 +47,9 @@ class Registry:
 
     agents: tuple[AgentEntry, ...]
     invalid: tuple[InvalidFile, ...]
+    workspace: Path = field(default=Path(), compare=False)
+    folder: str = field(default="agents", compare=False)
+    """Where agent files belong, relative to the workspace."""
 
     def get(self, name: str) -> AgentEntry:
         """The agent of this name, disabled ones included; case and Unicode form do not count.
@@ -58,7 +61,7 @@ class Registry:
         for entry in self.agents:
             if name_key(entry.spec.name) == key:
                 return entry
-        errors = [file.error for file in self.invalid if key in _keys(file)]
+        errors = [file.error for file in self.invalid if key in _keys(file) or _is_path_of(name, file.file)]
         if errors:
             raise AgentFileInvalid("\n".join(errors))
         raise UnknownAgent(f'there is no agent "{name}"; {self._hint(name)}')
@@ -72,16 +75,34 @@ class Registry:
         return next((entry.spec.digest for entry in self.agents if name_key(entry.spec.name) == key), None)
 
     def _hint(self, name: str) -> str:
-        names = [entry.spec.name for entry in self.agents]
         for entry in self.agents:
-            if name_key(entry.path.stem) == name_key(name):
+            if name_key(entry.path.stem) == name_key(name) or _is_path_of(name, entry.spec.source_path):
                 return f'{entry.spec.source_path} is the agent "{entry.spec.name}"'
-        if near := nearest_names(name, names):
-            return f"did you mean {' or '.join(near)}?"
-        if not names:
-            return "the workspace has no agents yet"
-        more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-        return f"the agents are {', '.join(names[:_NAMES_SHOWN])}{more}"
+        if stray := self._stray(name):
+            return f"there is a file {stray}, but agents live in {self.folder}/: move it there"
+        return self._nearest(name)
+
+    def _nearest(self, name: str) -> str:
+        names = [entry.spec.name for entry in self.agents]
+        unusable = {file.name or PurePosixPath(file.file).stem: file.file for file in self.invalid}
+        if near := nearest_names(name, [*names, *unusable]):
+            shown = [f"{item} ({unusable[item]} has mistakes)" if item in unusable else item for item in near]
+            return f"did you mean {' or '.join(shown)}?"
+        if names:
+            more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+            return f"the agents are {', '.join(names[:_NAMES_SHOWN])}{more}"
+        if unusable:
+            return "no file of the workspace can be used as an agent; `agentmd validate` says why"
+        return "the workspace has no agents yet: `agentmd new NAME` makes one"
+
+    def _stray(self, name: str) -> str | None:
+        """The path of a file of this name that lies beside the folder of the agents."""
+        file = name.removeprefix("./").removesuffix(".md") + ".md"
+        try:
+            found = "/" not in file and (self.workspace / file).is_file()
+        except (OSError, ValueError):  # too long, or no path at all
+            return None
+        return f"./{file}" if found else None
 
 
 def scan(agents_dir: Path, workspace: Path, defaults: Defaults) -> Registry:
@@ -106,6 +127,8 @@ def scan(agents_dir: Path, workspace: Path, defaults: Defaults) -> Registry:
     return Registry(
         tuple(sorted(unique, key=lambda entry: name_key(entry.spec.name))),
         tuple(sorted((*invalid, *doubles), key=lambda file: file.file)),
+        workspace,
+        _shown(agents_dir, workspace),
     )
 
 
@@ -169,6 +192,15 @@ def _double(entry: AgentEntry, entries: Sequence[AgentEntry]) -> InvalidFile:
 
 def _keys(file: InvalidFile) -> set[str]:
     return {name_key(name) for name in (PurePosixPath(file.file).stem, file.name) if name}
+
+
+def _is_path_of(name: str, file: str) -> bool:
+    """Whether somebody who typed a path, or a file's name, means this file."""
+    if not name.endswith(".md"):
+        return "/" in name and _is_path_of(f"{name}.md", file)
+    wanted, parts = PurePosixPath(name_key(name)).parts, PurePosixPath(name_key(file)).parts
+    shorter = min(len(wanted), len(parts))
+    return wanted[-shorter:] == parts[-shorter:]
 
 
 def _shown(path: Path, workspace: Path) -> str:

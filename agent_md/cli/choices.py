@@ -24,7 +24,9 @@ class OnAsk(StrEnum):
 def execution_number(text: str) -> ExecutionId:
     """The number of an execution as typed; whether there is one is for the store to say."""
     if re.fullmatch(r"[0-9]{1,18}", text) is None:
-        raise typer.BadParameter(f"{text!r} is not the number of an execution")
+        raise typer.BadParameter(
+            f"{text!r} is not the number of an execution (`agentmd pending` and `agentmd logs` show them)"
+        )
     return ExecutionId(int(text))
 
 

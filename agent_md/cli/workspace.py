@@ -23,7 +23,7 @@ from agent_md.cli.streams import divert_tool_output, person
 from agent_md.errors import StoreFull, StoreReadOnly
 from agent_md.settings import Settings, load_settings
 
-__all__ = ["WorkspaceOption", "each_change", "login", "open_app", "screen", "terminal"]
+__all__ = ["WorkspaceOption", "current_folder", "each_change", "login", "open_app", "screen", "terminal"]
 
 WorkspaceOption = Annotated[
     Path | None,
@@ -43,7 +43,7 @@ _POLL_S = 0.05
 @contextmanager
 def open_app(workspace: Path | None, *, drives: bool = False) -> Iterator[App]:
     """The workspace, opened; with `drives` also made the current folder, as custom tools expect."""
-    settings = load_settings(workspace, environ=os.environ, cwd=_cwd(), home=Path.home())
+    settings = load_settings(workspace, environ=os.environ, cwd=current_folder(), home=Path.home())
     app = App(settings)
     try:
         if drives:
@@ -55,7 +55,8 @@ def open_app(workspace: Path | None, *, drives: bool = False) -> Iterator[App]:
         app.close()
 
 
-def _cwd() -> Path:
+def current_folder() -> Path:
+    """Where the command was given; `/` if that is gone."""
     try:
         return Path.cwd()
     except FileNotFoundError:  # the folder was removed under us

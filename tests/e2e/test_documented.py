@@ -39,7 +39,7 @@ def test_the_session_of_the_readme_is_a_real_one(tmp_path: Path) -> None:
         terminal.send_line("2")
         assert terminal.exit_code() == 0
 
-    shown = f"$ agentmd run cleaner\n{masked(terminal.screen, workspace)}"
+    shown = f"$ agentmd run cleaner\n{masked(terminal.shown, workspace)}"
     assert block_of(README, "console", "$ agentmd run cleaner\n") == shown
 
 
@@ -47,34 +47,38 @@ def test_the_session_of_the_readme_is_a_real_one(tmp_path: Path) -> None:
 def first_agent(tmp_path: Path) -> Path:
     """The workspace that the README has its reader make."""
     workspace = tmp_path / "tidy"
-    (workspace / "agents/_config/scripts").mkdir(parents=True)
-    (workspace / "agents/notes.md").write_text(block_of(README, "markdown", "---\nname: notes"))
-    (workspace / "agents/_config/scripts/notes.yaml").write_text(block_of(README, "yaml", "conversations:"))
+    workspace.mkdir()
+    assert Cli(workspace)("new", "helper", "--script").code == 0
     return workspace
+
+
+def test_the_first_agent_is_the_one_that_is_made(first_agent: Path) -> None:
+    assert (first_agent / "agents/helper.md").read_text() == block_of(README, "markdown", "---\nname: helper")
 
 
 def test_the_first_agent_is_approved_from_a_second_terminal(first_agent: Path) -> None:
     other = Cli(first_agent)
     assert other("validate").code == 0
+    assert "file_write   confirm (agents/helper.md)" in other("explain", "helper").out
 
-    with ForkedTerminal(["run", "notes", "-m", "The roof leaks."], cwd=first_agent) as terminal:
+    with ForkedTerminal(["run", "helper"], cwd=first_agent) as terminal:
         terminal.expect("[y/N]: ")
         assert "Confirm file_write" in other("pending").out
         assert other("respond", "1", "--yes").code == 0
         terminal.expect("That is all.")
         assert terminal.exit_code() == 0
 
-    assert (first_agent / "notes.txt").read_text() == "The roof leaks.\n"
+    assert (first_agent / "helper-note.txt").read_text() == "Hello from helper.\n"
 
 
 def test_the_first_agent_needs_a_key_for_a_real_model(first_agent: Path) -> None:
-    agent = first_agent / "agents/notes.md"
+    agent = first_agent / "agents/helper.md"
     line = "model: {provider: google, name: gemini-2.5-flash}"
     assert f"`{line}`" in README.text
     agent.write_text(re.sub(r"^model: .*$", line, agent.read_text(), flags=re.MULTILINE))
     run = Cli(first_agent, {"GOOGLE_API_KEY": "", "GEMINI_API_KEY": ""})
 
-    refused = run("run", "notes")
+    refused = run("run", "helper")
     accepted = run("validate", env={"GOOGLE_API_KEY": "a-key"})
 
     assert refused.code == 2

@@ -87,8 +87,9 @@ class Cli:
         kill_before_write: int | None = None,
         env: Mapping[str, str] | None = None,
         prepare: Callable[[], None] | None = None,
+        named: bool = True,
     ) -> Finished:
-        return self.start(*args, kill_before_write=kill_before_write, env=env, prepare=prepare).wait()
+        return self.start(*args, kill_before_write=kill_before_write, env=env, prepare=prepare, named=named).wait()
 
     def start(
         self,
@@ -96,10 +97,11 @@ class Cli:
         kill_before_write: int | None = None,
         env: Mapping[str, str] | None = None,
         prepare: Callable[[], None] | None = None,
+        named: bool = True,
     ) -> Running:
         """Begins a command; it is killed right before its n-th write statement (from 1) if that is given.
 
-        `prepare` is called in the new process before the command."""
+        `prepare` is called in the new process before the command. With `named` the workspace is told with -w."""
         (self.workspace / ".out").mkdir(exist_ok=True)
         folder = self._last = Path(tempfile.mkdtemp(dir=self.workspace / ".out"))
         (folder / "out").touch()
@@ -107,9 +109,8 @@ class Cli:
         pid = os.fork()
         if pid == 0:
             prepared = prepare or (lambda: None)
-            _child(
-                folder, {**self._env, **(env or {})}, ["-w", str(self.workspace), *args], kill_before_write, prepared
-            )
+            words = ["-w", str(self.workspace), *args] if named else list(args)
+            _child(folder, {**self._env, **(env or {})}, words, kill_before_write, prepared)
         return Running(pid, folder)
 
     def writes_of_last(self) -> int:

@@ -1,0 +1,146 @@
+"""Every verdict that an agent's rules can give on the calls of one tool, found by asking `decide` itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Any, NamedTuple
+
+from agent_md.agents.rules import EVERYTHING, Match, Rule, Verdict, decide, match, parse_rule
+from agent_md.agents.spec import AgentSpec
+
+__all__ = ["Possible", "Subjects", "ToolFacts", "possible_verdicts"]
+
+_FRESH = "\ue000"
+"""A character that no rule has."""
+
+_SOURCES = ("deny", "auto_approve", "confirm", "confirm_tools")
+_GUARDS = ("confirm", "confirm_tools")
+_LONGEST = 64
+
+
+class Subjects(Enum):
+    """What patterns are matched against: subjects, such as paths; the arguments; or these, as far as they can be told."""
+
+    SUBJECTS = auto()
+    ARGUMENTS = auto()
+    UNSURE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFacts:
+    """What rules see of a tool. `arguments` are the names of all it takes, `required` of those that are always there."""
+
+    name: str
+    subjects: Subjects
+    arguments: frozenset[str] = frozenset()
+    required: frozenset[str] = frozenset()
+    requires_approval: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Possible:
+    """One verdict that calls of a tool can get. `unclear`: only because the rule's pattern cannot be applied to them."""
+
+    tool: str
+    verdict: Verdict
+    unclear: bool = False
+
+
+class _Call(NamedTuple):
+    args: dict[str, Any]
+    subjects: tuple[str, ...] | None
+
+
+def possible_verdicts(spec: AgentSpec, tool: ToolFacts) -> list[Possible]:
+    """The verdicts that calls of the tool can get, each once, in the order in which rules are looked at.
+
+    A rule that never decides is left out. A verdict without a rule, of calls that just run, is the last one.
+    """
+    found: dict[Verdict, Possible] = {}
+    others = list(_others(spec, tool))
+    for source in _SOURCES:
+        for text in getattr(spec, source):
+            if text == EVERYTHING or parse_rule(text).tool == tool.name:
+                for possible in _of_rule(spec, tool, source, text, others):
+                    found.setdefault(possible.verdict, possible)
+    for call in others:
+        verdict = _decided(spec, tool, call)
+        found.setdefault(verdict, Possible(tool.name, verdict))
+    return sorted(found.values(), key=lambda possible: possible.verdict.source is None)
+
+
+def _of_rule(spec: AgentSpec, tool: ToolFacts, source: str, text: str, others: list[_Call]) -> Iterator[Possible]:
+    """What the rule itself decides when no other pattern fits: first of calls that fit it, then of unclear ones."""
+    rule = Rule(EVERYTHING, tool.name) if text == EVERYTHING else parse_rule(text)
+    alone = _without_other_patterns(spec, tool, source, rule, others)
+    for call in _calls(tool, rule):
+        verdict = _decided(alone, tool, call)
+        if (verdict.source, verdict.rule) == (source, text):
+            fits = match(rule, tool.name, call.args, call.subjects, every=source == "auto_approve")
+            yield Possible(tool.name, verdict, unclear=fits is not Match.YES)
+
+
+def _decided(spec: AgentSpec, tool: ToolFacts, call: _Call) -> Verdict:
+    return decide(spec, tool.name, call.args, call.subjects, tool.requires_approval)
+
+
+def _without_other_patterns(
+    spec: AgentSpec, tool: ToolFacts, source: str, rule: Rule, others: list[_Call]
+) -> AgentSpec:
+    """The agent with only the rules that have a say in every call that fits `rule`. A rule of `auto_approve` needs
+    something to lift: any guard stands for that."""
+
+    def has_a_say(name: str, text: str) -> bool:
+        if text == EVERYTHING:
+            return True
+        other = parse_rule(text)
+        if other.tool != tool.name:
+            return False
+        every = name == "auto_approve"
+        return other.pattern in (None, rule.pattern) or all(
+            match(other, tool.name, call.args, call.subjects, every=every) is not Match.NO for call in others
+        )
+
+    kept = {name: tuple(text for text in getattr(spec, name) if has_a_say(name, text)) for name in _SOURCES}
+    if source == "auto_approve" and any(
+        parse_rule(text).tool == tool.name for name in _GUARDS for text in getattr(spec, name)
+    ):
+        kept["confirm"] = (tool.name,)
+    return replace(
+        spec,
+        deny=kept["deny"],
+        auto_approve=kept["auto_approve"],
+        confirm=kept["confirm"],
+        confirm_tools=kept["confirm_tools"],
+    )
+
+
+def _calls(tool: ToolFacts, rule: Rule) -> Iterator[_Call]:
+    """Calls that fit the rule, if any can; then calls to which its pattern cannot be applied, if there are such."""
+    if tool.subjects is Subjects.SUBJECTS:
+        yield _Call(dict.fromkeys(tool.arguments, ""), (_fitting(rule.pattern or ""),))
+        return
+    args: dict[str, Any] = dict.fromkeys(tool.required, _FRESH)
+    args |= {name: _fitting(glob) for name, glob in rule.arguments}
+    yield _Call(args, None)
+    if tool.subjects is Subjects.UNSURE:
+        yield _Call(dict.fromkeys(tool.required, _FRESH * (_LONGEST + 2)), ())
+
+
+def _others(spec: AgentSpec, tool: ToolFacts) -> Iterator[_Call]:
+    """Calls that fit no pattern that says anything; of several lengths, because `?` is one character."""
+    texts = [text for source in _SOURCES for text in getattr(spec, source) if text != EVERYTHING]
+    longest = max((text.count("?") for text in texts), default=0)
+    for length in range(1, min(longest, _LONGEST) + 2):
+        text = _FRESH * length
+        if tool.subjects is Subjects.SUBJECTS:
+            yield _Call(dict.fromkeys(tool.arguments, ""), (text,))
+        else:
+            yield _Call(dict.fromkeys(tool.required, text), None)
+
+
+def _fitting(glob: str) -> str:
+    """A text that fits the glob, and hardly any other."""
+    return glob.replace("*", _FRESH * (_LONGEST + 2))

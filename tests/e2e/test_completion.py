@@ -1,0 +1,203 @@
+"""Completion: in a real bash, and what the scripts of the other shells ask for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support.agent_folder import AgentFolder, call
+from tests.support.terminal import Terminal
+
+FILE_CALL = {"calls": [call("file_write", path="a.txt", content="a")]}
+
+
+@pytest.fixture
+def work(folder: AgentFolder) -> AgentFolder:
+    folder.agent("cleaner", [FILE_CALL, {"text": "."}], "description: Cleans up")
+    folder.agent("my notes", [{"text": "."}])
+    return folder
+
+
+@pytest.fixture
+def bin_folder(tmp_path: Path) -> Path:
+    """A folder with `agentmd` in it."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "agentmd"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m agent_md.cli.main "$@"\n')
+    program.chmod(0o755)
+    return folder
+
+
+def offered(work: AgentFolder, *words: str, shell: str = "fish") -> list[str]:
+    """What a shell is told, in its form."""
+    ended = work.cli("completion", shell, "--", "-w", str(work.path), *words, named=False)
+    assert (ended.code, ended.err) == (0, ""), ended
+    return ended.out.splitlines()
+
+
+def values(work: AgentFolder, *words: str) -> list[str]:
+    return [line.partition("\t")[0] for line in offered(work, *words)]
+
+
+def test_commands_options_and_values(work: AgentFolder) -> None:
+    assert {"run", "respond", "new", "explain", "completion"} <= set(values(work, ""))
+    assert values(work, "re") == ["respond", "resume"]
+    assert values(work, "run", "cleaner", "--") == [
+        *("--message", "--detach", "--quiet", "--json", "--on-ask", "--help")
+    ]
+    assert "--quiet" not in values(work, "run", "-q", "-")
+    assert values(work, "run", "x", "--on-ask", "") == ["wait", "deny", "fail"]
+    assert values(work, "run", "x", "--on-ask=d") == ["--on-ask=deny"]
+    assert values(work, "run", "-m", "") == []
+    assert values(work, "completion", "") == ["bash", "zsh", "fish"]
+    assert offered(work, "sta") == [
+        "start\tStart the server: it drives executions and answers HTTP",
+        "status\tSay whether a server answers: exit 0 if one does, 1 if not",
+    ]
+
+
+def test_names_of_agents(work: AgentFolder) -> None:
+    (work.path / "agents/broken.md").write_text("no agent")
+    (work.path / "agents/off.md").write_text('---\nenabled: false\ndescription: "a\\nb\\tc\\e[2J"\n---\n')
+
+    for command in ("run", "explain", "validate", "logs"):
+        assert values(work, command, "") == ["cleaner", "my notes", "off"]
+    assert values(work, "run", "-m", "text", "--json", "c") == ["cleaner"]
+    assert values(work, "run", "--", "my") == ["my notes"]
+    assert values(work, "run", "cleaner", "") == []
+    assert offered(work, "run", "c") == ["cleaner\tCleans up"]
+    assert offered(work, "run", "o") == ["off\tdisabled"]
+    assert offered(work, "run", "m", shell="bash") == ["my\\ notes"]
+    assert offered(work, "run", '"my n', shell="bash") == ["my notes"]
+    assert offered(work, "run", "my\\ n", shell="bash") == ["my\\ notes"]
+    assert offered(work, "run", "c", shell="zsh") == ["cleaner:Cleans up"]
+
+
+def test_executions_by_what_can_be_done_with_them(work: AgentFolder) -> None:
+    assert [work.cli("run", "cleaner").code, work.cli("run", "my notes").code] == [3, 0]
+    assert work.cli("cancel", "1").code == 0
+    assert work.cli("run", "cleaner").code == 3
+
+    assert offered(work, "respond", "") == ['3\tcleaner: Confirm file_write {"path": "a.txt", "content": "a"}']
+    assert values(work, "cancel", "") == ["3"]
+    assert values(work, "logs", "-e", "") == ["3", "2", "1"]
+    assert values(work, "resume", "") == []
+    assert values(work, "respond", "3", "--request", "") == ["3-0.0"]
+    assert values(work, "respond", "9", "--request", "") == []
+
+
+def test_options_of_an_open_choice(work: AgentFolder) -> None:
+    asks = call("ask_user", question="Which?", kind="choice", options=["keep it", "drop\n$(rm)"])
+    work.agent("chooser", [{"calls": [asks]}, {"text": "."}])
+    assert work.cli("run", "chooser").code == 3
+
+    assert values(work, "respond", "1", "--choice", "") == ["keep it"]
+    assert offered(work, "respond", "1", "--choice", "k", shell="bash") == ["keep\\ it"]
+
+
+def test_nothing_is_made_and_nothing_is_said_whatever_is_wrong(work: AgentFolder, tmp_path: Path) -> None:
+    before = sorted(work.path.rglob("*"))
+    for words in (["run", ""], ["respond", ""], ["logs", "-e", ""]):
+        offered(work, *words)
+    assert [path for path in sorted(work.path.rglob("*")) if ".out" not in path.parts] == [
+        path for path in before if ".out" not in path.parts
+    ]
+
+    (work.path / "config.yaml").write_text("nonsense: [")
+    assert offered(work, "run", "") == []
+    (work.path / "config.yaml").unlink()
+    (work.path / ".agentmd").mkdir()
+    (work.path / ".agentmd/agentmd.db").write_text("no database " * 100)
+    assert offered(work, "respond", "") == []
+    assert offered(work, "-w", str(tmp_path / "missing"), "run", "") == []
+    assert offered(work, "nonsense", "") == []
+
+
+def test_a_waiting_workspace_is_not_written(work: AgentFolder) -> None:
+    assert work.cli("run", "cleaner").code == 3
+    state = work.path / ".agentmd"
+    before = {path: path.read_bytes() for path in state.rglob("*") if path.is_file() and path.suffix != ".db-shm"}
+
+    assert values(work, "respond", "") == ["1"]
+
+    after = {path: path.read_bytes() for path in state.rglob("*") if path.is_file() and path.suffix != ".db-shm"}
+    assert after == before
+
+
+def completed_by_bash(bin_folder: Path, words: Sequence[str]) -> list[str]:
+    """What bash would offer for the last word, with our script and its own way to split words."""
+    listed = " ".join(f"'{word}'" for word in words)
+    program = (
+        'eval "$(agentmd completion bash)"\n'
+        f"COMP_WORDS=({listed}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n"
+        '_agentmd agentmd "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"\n'
+        'printf "%s\\n" "${COMPREPLY[@]}"\n'
+    )
+    env = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "--norc", "-c", program], env=env, capture_output=True, text=True, check=True, timeout=30
+    )
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def test_bash_gives_its_words_as_they_are_typed(work: AgentFolder, bin_folder: Path) -> None:
+    named = ["agentmd", "-w", str(work.path)]
+
+    assert completed_by_bash(bin_folder, [*named, "run", "cleaner", "--on-ask", "=", "d"]) == ["deny"]
+
+
+def test_tab_in_a_real_bash(work: AgentFolder, bin_folder: Path) -> None:
+    env = {"PATH": f"{bin_folder}:{os.environ['PATH']}", "PS1": "READY> ", "TERM": "dumb", "INPUTRC": "/dev/null"}
+    bash = shutil.which("bash")
+    assert bash is not None
+    with Terminal([bash, "--norc", "--noprofile", "-i"], cwd=work.path, env=env) as terminal:
+        terminal.expect("READY> ")
+        terminal.send_line('eval "$(agentmd completion bash)"')
+        terminal.expect("READY> ")
+        terminal.send("agentmd lo\t")
+        terminal.expect("agentmd logs ")
+        terminal.send("my\t")
+        terminal.expect("my\\ notes ")
+        terminal.send_line()
+        terminal.expect("No executions yet.")
+        terminal.expect("READY> ")
+        terminal.send('agentmd logs "my\t')
+        terminal.expect('my notes" ')
+        terminal.send_line()
+        terminal.expect("No executions yet.")
+        terminal.expect("READY> ")
+        terminal.send("agentmd list -w age\t")
+        terminal.expect("agents/")
+        terminal.send_line("; exit 0")
+        assert terminal.exit_code() == 0
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_other_scripts_can_be_parsed_where_the_shell_is_there(work: AgentFolder, shell: str) -> None:
+    script = work.cli("completion", shell).out
+    assert f"completion {shell} -- " in script
+    assert "workspace" in script
+    if (program := shutil.which(shell)) is not None:
+        subprocess.run([program, "-n"], input=script, text=True, check=True, timeout=30)
+
+
+def test_it_is_fast_because_it_loads_no_framework(work: AgentFolder) -> None:
+    program = (
+        "import sys\nfrom agent_md.cli.main import main\n"
+        f"sys.argv = ['agentmd', 'completion', 'fish', '--', '-w', {str(work.path)!r}, 'run', '']\n"
+        "try:\n    main()\nfinally:\n"
+        "    slow = {'langgraph', 'langchain_core', 'fastapi', 'pydantic'} & set(sys.modules)\n"
+        "    print(sorted(slow), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
+
+    assert done.stdout.splitlines() == ["cleaner\tCleans up", "my notes"]
+    assert done.stderr == "[]\n"
