@@ -7,17 +7,19 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum, auto
-from typing import Any, NoReturn
+from typing import Any
 
 from agent_md.app import App
 from agent_md.cli.choices import OnAsk
 from agent_md.cli.output import note
+from agent_md.cli.progress import Progress
 from agent_md.cli.prompt import PromptClosed, TerminalPrompt, ask_request
 from agent_md.cli.questions import summary, withdrawn
 from agent_md.cli.showing import Showing
+from agent_md.cli.signals import exit_now, handled
 from agent_md.cli.streams import divert_tool_output, person
 from agent_md.cli.workspace import login
 from agent_md.errors import AnswerConflict, CannotGoOn, UsageError
@@ -102,6 +104,8 @@ class _Attendant:
         self._store = app.store
         self._id = showing.execution_id
         self._showing = showing
+        self._live = showing.output.live
+        self._progress = Progress(self._live, app.store, app.store.execution(self._id))
         self._prompt = prompt
         self._on_ask = on_ask
         self._may_drive = may_drive
@@ -115,17 +119,21 @@ class _Attendant:
         """Drives with `claim`, or follows, asks and drives as it may; gives the exit code."""
         self._leave = asyncio.get_running_loop().create_future()
         self._doing = _Doing.FOLLOWING if claim is None else _Doing.DRIVING
-        with _handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), self._on_signal):
+        with handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), self._on_signal), self._live.suspendable():
+            progress = asyncio.create_task(self._progress.run())
             try:
-                self._showing.begin()
+                self._progress.saw(self._showing.begin())
                 return await self._attend(claim)
             except _Left as left:
                 return left.code
+            finally:
+                progress.cancel()
+                self._progress.pause()
 
     async def _attend(self, claim: Claim | None) -> int:
         while True:
             execution = await self._drive(claim) if claim is not None else self._store.execution(self._id)
-            self._showing.update()
+            self.stored()
             if execution.status.final:
                 return _EXIT_INTERRUPTED if self._interrupted else _EXIT_OF[execution.status]
             claim = self._claim(execution)
@@ -148,6 +156,7 @@ class _Attendant:
 
     async def _drive(self, claim: Claim) -> Execution:
         self._doing = _Doing.DRIVING
+        self._progress.driving()
         drive = asyncio.create_task(self._app.runner().advance(claim, self))
         assert self._leave is not None
         waits: set[asyncio.Future[Any]] = {drive, self._leave}
@@ -156,7 +165,7 @@ class _Attendant:
             drive.cancel()
             with suppress(asyncio.CancelledError):
                 await drive
-            note(f"execution {self._id} was left as it is; `agentmd resume {self._id}` goes on")
+            self._note(f"execution {self._id} was left as it is; `agentmd resume {self._id}` goes on")
             raise _Left(self._leave.result())
         try:
             return await drive
@@ -168,13 +177,17 @@ class _Attendant:
 
     def stored(self) -> None:
         """Shows what is new."""
-        self._showing.update()
+        self._progress.saw(self._showing.update())
 
     def delta(self, execution_id: ExecutionId, turn: int, text: str) -> None:
-        """Pieces of a message are not shown here; the stored event is."""
+        """Shows a piece of a message until the stored event is shown."""
+        if execution_id == self._id:
+            self._progress.delta(text)
 
     def restart(self, execution_id: ExecutionId, turn: int) -> None:
-        """Nothing of the message was shown."""
+        """Takes back what was shown of the message."""
+        if execution_id == self._id:
+            self._progress.restart()
 
     # Asking
 
@@ -185,6 +198,7 @@ class _Attendant:
         if self._prompt is None:
             return self._by_policy()
         self._doing = _Doing.ASKING
+        self._progress.pause()
         drifted = self._app.drifted(self._store.execution(self._id))
         asking = asyncio.create_task(ask_request(request, self._prompt, drifted=drifted, now=time.time()))
         try:
@@ -229,7 +243,7 @@ class _Attendant:
             worker = self._app.worker if self._may_drive() else None
             return self._store.record_answers(answers, by=by, claim_for=worker).claim
         except AnswerConflict as conflict:
-            note(str(conflict))
+            self._note(str(conflict))
             return None
 
     def _by_policy(self) -> Claim | None:
@@ -254,11 +268,11 @@ class _Attendant:
         still_open = [request for request in self._store.requests(self._id) if request.open]
         for request in still_open if self._prompt is None else ():
             if request.source is RequestSource.TOOL:  # what the gate asks was shown as the call
-                note(f"? {summary(request)}" + (f" [{' | '.join(request.options)}]" if request.options else ""))
+                self._note(f"? {summary(request)}" + (f" [{' | '.join(request.options)}]" if request.options else ""))
         what = "an answer" if len(still_open) == 1 else f"{len(still_open)} answers"
         # By the request's id, so that the command, given again, cannot answer a later question.
         named = f" --request {still_open[0].id}" if len(still_open) == 1 else ""
-        note(f"execution {self._id} waits for {what}: agentmd respond {self._id}{named}")
+        self._note(f"execution {self._id} waits for {what}: agentmd respond {self._id}{named}")
         return _Left(code)
 
     # Following
@@ -266,11 +280,12 @@ class _Attendant:
     async def _follow(self) -> Claim | None:
         """Waits for something new; takes the execution over if its driver died."""
         self._doing = _Doing.FOLLOWING
+        self._progress.following()
         assert self._leave is not None
         while not self._changed():
             await asyncio.wait({self._leave}, timeout=_POLL_S)
             if self._leave.done():
-                note(f"execution {self._id} goes on without this terminal: agentmd logs -e {self._id}")
+                self._note(f"execution {self._id} goes on without this terminal: agentmd logs -e {self._id}")
                 raise _Left(self._leave.result())
             if self._may_drive() and any(abandoned.id == self._id for abandoned in self._store.abandoned()):
                 return self._store.claim(self._id, self._app.worker)
@@ -281,14 +296,20 @@ class _Attendant:
         changed, self._version = version != self._version, version
         return changed
 
+    def _note(self, text: str) -> None:
+        self._live.withdraw()
+        note(text)
+
     # Signals
 
     def _on_signal(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
         """Runs at once, also while a tool blocks the loop, in which the rest is done."""
         if number == signal.SIGINT and self._doing is _Doing.DRIVING:
             if self._pressed:
-                _exit_now(_EXIT_INTERRUPTED)
+                self._live.withdraw()
+                exit_now(_EXIT_INTERRUPTED)
             self._pressed = True
+            self._live.make_room()
             with suppress(OSError):  # unbuffered: a signal may come in the middle of a print
                 os.write(
                     person(sys.stderr).fileno(),
@@ -308,23 +329,3 @@ class _Attendant:
     def _go(self, code: int) -> None:
         if self._leave is not None and not self._leave.done():
             self._leave.set_result(code)
-
-
-@contextmanager
-def _handled(
-    numbers: Sequence[signal.Signals], handler: Callable[[int, asyncio.AbstractEventLoop], None]
-) -> Iterator[None]:
-    """Calls `handler` for these signals as long as this lasts."""
-    loop = asyncio.get_running_loop()
-    before = {number: signal.signal(number, lambda received, _: handler(received, loop)) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, earlier in before.items():
-            signal.signal(number, earlier)
-
-
-def _exit_now(code: int) -> NoReturn:
-    with suppress(OSError):
-        person(sys.stdout).flush()
-    os._exit(code)

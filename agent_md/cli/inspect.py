@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,19 +13,21 @@ import typer
 from agent_md import __version__
 from agent_md.app import App
 from agent_md.cli.choices import JsonOption, execution_number
+from agent_md.cli.columns import columns
 from agent_md.cli.output import say
-from agent_md.cli.render import timeline
 from agent_md.cli.tables import AgentRow, agents_table, executions_table
-from agent_md.cli.text import one_line, visible, width_of
+from agent_md.cli.text import one_line, visible
+from agent_md.cli.timeline import Timeline
 from agent_md.cli.workspace import WorkspaceOption, each_change, open_app, screen
 from agent_md.errors import UsageError
-from agent_md.executions.model import Event, Execution, ExecutionId
+from agent_md.executions.model import Event, EventType, Execution, ExecutionId, Status
 from agent_md.settings import Settings
 from agent_md.shapes import agent_shape, event_shape, execution_shape, invalid_shape
 
 __all__ = ["info", "list_agents", "logs", "validate"]
 
 _MOST = 2**31
+_NO_AGENTS = "No agents yet: `agentmd new NAME` makes one."
 
 
 def list_agents(as_json: JsonOption = False, workspace: WorkspaceOption = None) -> None:
@@ -38,6 +41,9 @@ def list_agents(as_json: JsonOption = False, workspace: WorkspaceOption = None) 
     if as_json:
         agents = [agent_shape(row.spec, last_run=row.last.created_at if row.last else None) for row in rows]
         say(json.dumps({"agents": agents, "invalid": [invalid_shape(i.file, i.error) for i in registry.invalid]}))
+        return
+    if not (rows or registry.invalid):
+        say(_NO_AGENTS)
         return
     for line in agents_table(rows, [(item.file, item.error) for item in registry.invalid], screen()):
         say(line)
@@ -85,7 +91,7 @@ def logs(
         if as_json:
             say(json.dumps([execution_shape(item) for item in found]))
             continue
-        for line in executions_table(found, screen()):
+        for line in executions_table(found, screen(), left=_left(app, found)):
             say(line)
 
 
@@ -96,27 +102,43 @@ def _known_name(app: App, agent: str) -> str:
     return app.registry.get(agent).spec.name
 
 
+def _left(app: App, executions: Sequence[Execution]) -> set[ExecutionId]:
+    """Those of them whose process died while it drove them."""
+    running = {execution.id for execution in executions if execution.status is Status.RUNNING}
+    return running & {execution.id for execution in app.reading_store.abandoned()} if running else set()
+
+
 def _timeline(workspace: Path | None, execution_id: ExecutionId, *, follow: bool, as_json: bool) -> None:
     shown = 0
+    timeline: Timeline | None = None
     for app in each_change(workspace, follow=follow):
-        execution = app.reading_store.execution(execution_id)
-        events = app.reading_store.events(execution_id, after=shown)
-        if events:
-            shown = events[-1].seq
-            _show_events(app, execution, events, as_json=as_json, lines=follow)
+        store = app.reading_store
+        execution = store.execution(execution_id)
+        events = store.events(execution_id, after=shown)
+        shown = events[-1].seq if events else shown
+        if events and events[-1].type is EventType.COMPLETE:  # it may have ended between the two
+            execution = store.execution(execution_id)
+        if as_json:
+            _say_events(events, lines=follow)
+        else:
+            timeline = timeline or Timeline(execution.agent, screen())
+            requests = store.requests(execution_id)
+            lines = timeline.lines(events, requests)
+            if execution.status.final or not follow:
+                died = bool(_left(app, [execution]))
+                lines += timeline.standing(execution, requests, now=time.time(), died=died)
+            for line in lines:
+                say(line)
         if execution.status.final:
             return
 
 
-def _show_events(app: App, execution: Execution, events: Sequence[Event], *, as_json: bool, lines: bool) -> None:
-    if as_json and not lines:
+def _say_events(events: Sequence[Event], *, lines: bool) -> None:
+    if not lines:
         say(json.dumps([event_shape(event) for event in events]))
-    elif as_json:
-        for event in events:
-            say(json.dumps(event_shape(event)))
-    else:
-        for line in timeline(execution.agent, events, app.reading_store.requests(execution.id), screen()):
-            say(line)
+        return
+    for event in events:
+        say(json.dumps(event_shape(event)))
 
 
 def validate(
@@ -141,7 +163,7 @@ def validate(
     for result in results if not as_json else []:
         _say_checked(result)
     if not results and not as_json:
-        say("No agents.")
+        say(_NO_AGENTS)
     raise typer.Exit(1 if any(result["errors"] for result in results) else 0)
 
 
@@ -184,9 +206,13 @@ def info(as_json: JsonOption = False, workspace: WorkspaceOption = None) -> None
         return
     say(f"agentmd {__version__}")
     say(f"workspace {one_line(str(settings.workspace))} ({origins.pop('workspace')})")
-    say(f"{counts['agents']} agents, {counts['invalid']} files that cannot be used")
+    agents = "1 agent" if counts["agents"] == 1 else f"{counts['agents']} agents"
+    files = "1 file" if counts["invalid"] == 1 else f"{counts['invalid']} files"
+    say(f"{agents}, {files} that cannot be used")
     say("")
-    for line in _aligned([(key, _shown(values[key], settings.workspace), origins[key]) for key in origins]):
+    rows = [(key, _shown(values[key], settings.workspace), origins[key]) for key in origins]
+    table = [[one_line(cell) for cell in row] for row in rows]
+    for line in columns(("Setting", "Value", "From"), table, screen(), yielding=(1, 2)):
         say(line)
 
 
@@ -197,13 +223,3 @@ def _shown(value: Any, workspace: Path) -> str:
     if isinstance(value, str):
         return value.removeprefix(f"{workspace}/")
     return "none" if value is None else json.dumps(value)
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """The rows in columns; a cell that is much wider than the others stands out of line."""
-    lines = [[one_line(cell) for cell in row] for row in rows]
-    widths = [min(40, max(width_of(cell) for cell in column)) for column in zip(*lines, strict=True)]
-    return [
-        "  ".join(cell + " " * (width - width_of(cell)) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from agent_md.cli.live import NOWHERE, LiveArea
 from agent_md.cli.render import RunView, header
 from agent_md.cli.screen import Screen
 from agent_md.cli.streams import person
@@ -49,6 +50,9 @@ def give_up(stream: TextIO) -> None:
 class Output:
     """Shows one execution as it goes on. This one shows nothing."""
 
+    live: LiveArea = NOWHERE
+    """Where progress may be shown below what is printed. Whoever prints past this object withdraws it first."""
+
     def begin(self, execution: Execution, model: str) -> None:
         """A new execution, before its first event."""
 
@@ -74,33 +78,38 @@ class Output:
 class TextOutput(Output):
     """The shape of a run for people."""
 
-    def __init__(self, agent: str, screen: Screen) -> None:
+    def __init__(self, agent: str, screen: Screen, live: LiveArea = NOWHERE) -> None:
+        self.live = live
         self._screen = screen
         self._view = RunView(agent, screen)
         self._after_prompt = False
 
     def begin(self, execution: Execution, model: str) -> None:
         for line in header(execution.agent, model, self._screen):
-            say(line)
+            self._say(line)
 
     def event(self, event: Event, execution: Execution, open_requests: Sequence[tuple[Request, bool]]) -> None:
         for line in self._view.lines(event, after_prompt=self._after_prompt):
             self._after_prompt = False
-            say(line)
+            self._say(line)
 
     def prompted(self) -> None:
         self._after_prompt = True
 
     def decided(self, request: Request) -> None:
         for line in self._view.decided(request):
-            say(line)
+            self._say(line)
 
     def recorded(self, execution: Execution, *, again: bool) -> None:
-        say("This answer was recorded before." if again else "Recorded.")
+        self._say("This answer was recorded before." if again else "Recorded.")
 
     def handed_over(self, execution: Execution, to: str, *, answered: bool) -> None:
         recorded = "Recorded. " if answered else ""
-        say(f"{recorded}Execution {execution.id} is driven by {to}, which goes on with it.")
+        self._say(f"{recorded}Execution {execution.id} is driven by {to}, which goes on with it.")
+
+    def _say(self, line: str) -> None:
+        self.live.withdraw()
+        say(line)
 
 
 class QuietOutput(Output):

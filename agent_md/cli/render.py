@@ -1,4 +1,4 @@
-"""The lines of a run and of a whole timeline: pure functions from stored events, in the seed's shape.
+"""The lines of a run: pure functions from stored events, in the seed's shape.
 
 `17:03:12 cleaner 🔧 file_delete → {"path": "output/old-report.txt"}`: local time, agent, a sign, what happened. Further
 lines of a text are indented, so that no text can pass for a line of ours.
@@ -6,29 +6,41 @@ lines of a text are indented, so that no text can pass for a line of ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from agent_md.cli.questions import decision_text, indented, listed, shown_json, summary
+from agent_md.cli.questions import decision_text, shown_json, summary
 from agent_md.cli.screen import PLAIN, Screen, Style
-from agent_md.cli.text import cut, one_line, visible
-from agent_md.executions.model import CallOutcome, Event, EventType, Outcome, Request, RequestId, Status
+from agent_md.cli.text import cut, fold, one_line, visible, width_of
+from agent_md.executions.model import CallOutcome, Event, EventType, Outcome, Request, Status
 
-__all__ = ["RunView", "header", "timeline"]
+__all__ = [
+    "RunView",
+    "Said",
+    "called",
+    "decided",
+    "ended",
+    "final",
+    "has_calls",
+    "header",
+    "lines_of",
+    "opening",
+    "result",
+]
 
 _RESULT_CELLS = 400
 """A result longer than this is cut in the view of a run, and says so; the timeline has it whole."""
+
+_INDENT = "  "
+_NARROWEST = 12
+"""Cells beside a line's head; with fewer the text begins below it."""
 
 _ENDINGS = {
     Status.ERROR: ("❌", ""),
     Status.TIMEOUT: ("⏱", "timeout"),
     Status.ABORTED: ("🛑", "aborted"),
 }
-_MESSAGES = {EventType.SYSTEM: "▶", EventType.HUMAN: "👤", EventType.AI: "💬", EventType.WAITING: "⏳"}
-
 Said = tuple[str, str, tuple[Style, ...]]
-"""A sign, its text, and how it looks. The text may be of others and hold anything: `_said` makes it visible."""
+"""A sign, its text, and how it looks. The text may be of others and hold anything: `lines_of` makes it visible."""
 
 
 def header(agent: str, model: str, screen: Screen = PLAIN) -> list[str]:
@@ -37,6 +49,11 @@ def header(agent: str, model: str, screen: Screen = PLAIN) -> list[str]:
         f"{screen.painter('▶ Running', Style.BOLD)} {one_line(agent)}  {screen.painter(one_line(model), Style.DIM)}",
         "",
     ]
+
+
+def opening(agent: str, at: float, screen: Screen = PLAIN) -> str:
+    """What stands before a text that the agent is still writing, without painting."""
+    return f"{screen.time(at)} {one_line(agent)} 💬 "
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,107 +72,83 @@ class RunView:
         said = _in_run(event)
         if said is None:
             return []
-        lines = _said(self.screen.time(event.at), self.agent, said, self.screen)
+        lines = lines_of(self.screen.time(event.at), self.agent, said, self.screen)
         return ["", *lines] if after_prompt else lines
 
     def decided(self, request: Request) -> list[str]:
         """The line for a request that was decided, wherever that was: what it asked, how, and by whom."""
         if request.answer is None:
             return []
-        said = _decision(request)
-        return _said(self.screen.time(request.answer.answered_at), self.agent, said, self.screen)
+        said = decided(request)
+        return lines_of(self.screen.time(request.answer.answered_at), self.agent, said, self.screen)
 
 
-def timeline(agent: str, events: Sequence[Event], requests: Sequence[Request], screen: Screen = PLAIN) -> list[str]:
-    """Everything that happened in an execution: messages, calls, questions, who answered what and when; all whole."""
-    known = {request.id: request for request in requests}
-    output = next((event.message for event in events if event.type is EventType.FINAL_ANSWER), None)
-    lines: list[str] = []
-    for event in events:
-        if event.type is EventType.AI and not _has_calls(event.data) and event.message == output:
-            continue  # the final answer shows it
-        if event.type is EventType.COMPLETE:
-            lines += _cancelled(agent, requests, screen)
-        for said in _in_timeline(event, known):
-            lines += _said(screen.date_time(event.at), agent, said, screen)
-    return lines
+def lines_of(at: str, agent: str, said: Said, screen: Screen = PLAIN, *, folded: bool = False) -> list[str]:
+    """`said` as a line that begins with the time and the agent; further lines of its text are indented.
 
-
-def _said(at: str, agent: str, said: Said, screen: Screen) -> list[str]:
+    With `folded`, lines that are wider than the screen are folded, and what goes on is indented too.
+    """
     sign, text, styles = said
     first, *rest = visible(text).split("\n")
-    line = f"{screen.painter(at, Style.DIM)} {one_line(agent)} {sign} {screen.painter(first, *styles)}"
-    return [line.rstrip(), *indented("\n".join(rest))] if rest else [line.rstrip()]
+    head = f"{at} {one_line(agent)} {sign}"
+    if folded and screen.width is not None:
+        first, *over = _folded(first, screen.width - width_of(head) - 1, screen.width - len(_INDENT))
+        rest = [*over, *(piece for line in rest for piece in fold(line, screen.width - len(_INDENT)))]
+    line = f"{screen.painter(at, Style.DIM)}{head.removeprefix(at)} {screen.painter(first, *styles)}".rstrip()
+    return [line, *(_INDENT + further for further in rest)]
+
+
+def _folded(line: str, first: int, further: int) -> list[str]:
+    """The line in pieces, the first one beside its head if there is room for a word or two."""
+    if first < _NARROWEST:
+        return ["", *fold(line, max(1, further))]
+    beside = fold(line, first)[0]
+    over = line[len(beside) :]
+    return [beside, *fold(over, further)] if over else [beside]
 
 
 def _in_run(event: Event) -> Said | None:
     match event.type:
         case EventType.AI:
-            return ("💬", event.message, ()) if event.message.strip() and _has_calls(event.data) else None
+            return ("💬", event.message, ()) if event.message.strip() and has_calls(event) else None
         case EventType.TOOL_CALL:
-            return _call(event)
+            return called(event)
         case EventType.TOOL_RESULT:
-            return _result(event, _shortened(event.message))
+            return result(event, _shortened(event.message))
         case EventType.FINAL_ANSWER:
-            return _final(event)
+            return final(event)
         case EventType.COMPLETE:
-            return _ending(event)
+            return ended(event)
         case _:
             return None
 
 
-def _in_timeline(event: Event, requests: Mapping[RequestId, Request]) -> Iterator[Said]:
-    match event.type:
-        case EventType.INTERRUPT | EventType.RESUMED:
-            yield _about_request(event, requests.get(event.data["request_id"]))
-        case EventType.COMPLETE:
-            if (ending := _ending(event)) is not None:
-                yield ending
-            yield "■", _totals(event), (Style.DIM,)
-        case EventType.TOOL_CALL:
-            yield _call(event)
-        case EventType.TOOL_RESULT:
-            yield _result(event, event.message)
-        case EventType.FINAL_ANSWER:
-            yield _final(event)
-        case _ if event.message.strip():
-            sign, text = _MESSAGES[event.type], event.message
-            yield sign, _started(event) if event.type is EventType.SYSTEM else text, ()
-
-
-def _about_request(event: Event, request: Request | None) -> Said:
-    if event.type is EventType.INTERRUPT:
-        return "❓", event.message if request is None else _asked(request), (Style.YELLOW,)
-    return ("👉", event.message, ()) if request is None else _decision(request)
-
-
-def _started(event: Event) -> str:
-    model, trigger = event.data["model"], event.data["trigger"]
-    return f"Started execution {event.execution_id} ({trigger}, {model['provider']}/{model['name']})"
-
-
-def _call(event: Event) -> Said:
+def called(event: Event) -> Said:
+    """A `tool_call`, its arguments whole."""
     return "🔧", f"{one_line(event.data['tool_name'])} → {shown_json(event.data['args'])}", ()
 
 
-def _result(event: Event, text: str) -> Said:
+def result(event: Event, text: str, *, after: str = "") -> Said:
+    """A `tool_result` with this text; `after` stands behind the tool's name."""
     good = event.data.get("outcome") == CallOutcome.DONE
-    return "📎", f"{one_line(event.data['tool_name'])} ← {text}", () if good else (Style.RED,)
+    return "📎", f"{one_line(event.data['tool_name'])}{after} ← {text}", () if good else (Style.RED,)
 
 
-def _shortened(result: str) -> str:
-    first, *rest = visible(result).strip("\n").split("\n")
+def _shortened(text: str) -> str:
+    first, *rest = visible(text).strip("\n").split("\n")
     kept = cut(first, _RESULT_CELLS)
     notes = [f"{len(first):,} characters"] if kept != first else []
     notes += [f"{len(rest):,} more {'line' if len(rest) == 1 else 'lines'}"] if rest else []
     return f"{kept} ({', '.join(notes)})" if notes else kept
 
 
-def _final(event: Event) -> Said:
-    return "✅", event.message.strip("\n") or "(no text)", (Style.GREEN,)
+def final(event: Event) -> Said:
+    """A `final_answer`."""
+    return "✅", event.message.strip("\n") or "(no text)", ()
 
 
-def _ending(event: Event) -> Said | None:
+def ended(event: Event) -> Said | None:
+    """How a `complete` execution ended, unless that was a success."""
     ending = _ENDINGS.get(Status(event.data["status"]))
     if ending is None:
         return None
@@ -164,32 +157,13 @@ def _ending(event: Event) -> Said | None:
     return sign, ": ".join(parts) or "ended without a reason", (Style.RED,)
 
 
-def _totals(event: Event) -> str:
-    cost = event.data["cost_usd"]
-    shown = "unknown cost" if cost is None else f"${cost:.4f}"
-    seconds = event.data["duration_ms"] / 1000
-    return f"{event.data['status']} after {seconds:.1f} s of work, {event.data['total_tokens']:,} tokens, {shown}"
-
-
-def _asked(request: Request) -> str:
-    options = f" [{one_line(' | '.join(request.options))}]" if request.options else ""
-    return f"{listed(request)}{options}"
-
-
-def _decision(request: Request) -> Said:
+def decided(request: Request, *, after: str = "") -> Said:
+    """How a request was decided; `after` stands behind that."""
     granted = request.answer is not None and request.answer.outcome in (Outcome.APPROVED, Outcome.ANSWERED)
-    return "👉", f"{summary(request)}: {decision_text(request)}", () if granted else (Style.YELLOW,)
+    text = f"{summary(request)}: {decision_text(request)}{after}"
+    return "👉", text, () if granted else (Style.ATTENTION,)
 
 
-def _cancelled(agent: str, requests: Sequence[Request], screen: Screen) -> list[str]:
-    """An end cancels what is open and stores no event for it; the timeline shows it all the same."""
-    lines: list[str] = []
-    for request in requests:
-        if request.answer is not None and request.answer.outcome is Outcome.CANCELLED:
-            lines += _said(screen.date_time(request.answer.answered_at), agent, _decision(request), screen)
-    return lines
-
-
-def _has_calls(data: dict[str, Any]) -> bool:
-    """Whether an `ai` event's message has tool calls; one without them is the final answer, shown as such."""
-    return bool(data.get("message", {}).get("data", {}).get("tool_calls"))
+def has_calls(event: Event) -> bool:
+    """Whether an `ai` event's message has tool calls; one without them is the final answer."""
+    return bool(event.data.get("message", {}).get("data", {}).get("tool_calls"))

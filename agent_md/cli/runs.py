@@ -13,6 +13,8 @@ from agent_md.api.address import server_takes_over
 from agent_md.app import App
 from agent_md.cli.attend import attend
 from agent_md.cli.choices import LinesOption, OnAsk, OnAskOption, QuietOption, execution_number
+from agent_md.cli.live import LiveArea
+from agent_md.cli.money import dollars
 from agent_md.cli.output import JsonOutput, Output, QuietOutput, TextOutput, note, say
 from agent_md.cli.showing import Showing
 from agent_md.cli.tables import executions_table
@@ -21,7 +23,7 @@ from agent_md.errors import DrivenElsewhere, ExecutionEnded
 from agent_md.executions.model import Claim, Execution, ExecutionId, Status
 from agent_md.shapes import execution_shape
 
-__all__ = ["choose_output", "resume", "run"]
+__all__ = ["choose_output", "resume", "run", "warn_unavailable"]
 
 
 def run(
@@ -53,7 +55,7 @@ def run(
     with open_app(workspace, drives=True) as app:
         execution = app.start(agent, args=args or [], message=message, claimed=not detach)
         output = choose_output(execution, quiet=quiet, as_json=as_json)
-        _warn_unavailable(app, agent)
+        warn_unavailable(app, agent)
         showing = Showing(app, execution.id, output, new=str(app.registry.get(agent).spec.model))
         if detach:
             if as_json:
@@ -62,7 +64,15 @@ def run(
             return
         claim = Claim(execution.id, app.worker, execution.epoch)
         code = attend(app, showing, claim, terminal(asks=not as_json), on_ask)
+        if not (quiet or as_json):
+            _tell_cost(app.store.execution(execution.id))
     raise typer.Exit(code)
+
+
+def _tell_cost(execution: Execution) -> None:
+    usage = execution.usage
+    if execution.status.final and usage.total_tokens:
+        note(f"{usage.total_tokens:,} tokens, {dollars(usage.cost_usd)}")
 
 
 def resume(
@@ -117,7 +127,10 @@ def _hand_over(app: App, execution: Execution) -> str:
 def choose_output(execution: Execution, *, quiet: bool, as_json: bool) -> Output:
     if as_json:
         return JsonOutput()
-    return QuietOutput() if quiet else TextOutput(execution.agent, screen())
+    if quiet:
+        return QuietOutput()
+    shown = screen()
+    return TextOutput(execution.agent, shown, LiveArea.of(shown))
 
 
 def _list_resumable(workspace: WorkspaceOption, *, as_json: bool) -> None:
@@ -128,7 +141,8 @@ def _list_resumable(workspace: WorkspaceOption, *, as_json: bool) -> None:
     elif not found:
         say("Nothing to resume.")
     else:
-        for line in executions_table(found, screen()):
+        died = [item.id for item in found if item.status is Status.RUNNING]
+        for line in executions_table(found, screen(), left=died):
             say(line)
 
 
@@ -141,8 +155,9 @@ def _refuse_driven(execution: Execution) -> None:
         )
 
 
-def _warn_unavailable(app: App, agent: str) -> None:
+def warn_unavailable(app: App, agent: str) -> None:
+    """Says which fields of the agent nothing acts on."""
     spec = app.registry.get(agent).spec
-    unavailable = [name for name in ("mcp", "skills", "agents", "notify", "secrets") if getattr(spec, name)]
+    unavailable = [name for name in ("mcp", "skills", "agents", "secrets") if getattr(spec, name)]
     if unavailable:
         note(f"note: {', '.join(unavailable)} of {spec.name} have no effect in this version")

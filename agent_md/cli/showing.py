@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -30,23 +30,28 @@ class Showing:
         self.execution_id = execution_id
         self.output = output
 
-    def begin(self) -> None:
-        """Begins with the start of a new execution, else with how it stands (its wait, its end) and what comes now."""
+    def begin(self) -> Sequence[Event]:
+        """Begins with the start of a new execution, else with how it stands (its wait, its end) and what comes now.
+
+        Gives the events that will not be shown, because they were there before."""
         execution = self._store.execution(self.execution_id)
         if self._new is not None:
             self._guarded(partial(self.output.begin, execution, self._new))
-            return
+            return ()
         events = self._store.events(self.execution_id)
         self._guarded(partial(self.output.go_on, execution, events[0]))
         while events and events[-1].type in _STANDING:
             events.pop()
         self._shown = events[-1].seq if events else 0
+        return events
 
-    def update(self) -> None:
-        """Shows what is new."""
-        for event in self._store.events(self.execution_id, after=self._shown):
+    def update(self) -> Sequence[Event]:
+        """Shows what is new, and gives it."""
+        events = self._store.events(self.execution_id, after=self._shown)
+        for event in events:
             self._shown = event.seq
             self._guarded(partial(self._show, event))
+        return events
 
     def _show(self, event: Event) -> None:
         execution = self._store.execution(self.execution_id)
@@ -61,5 +66,6 @@ class Showing:
             with suppress(NoReader):
                 show()
         except OSError as error:
+            self.output.live.withdraw()
             give_up(person(sys.stdout))
             note(f"standard output cannot be written ({error.strerror}); execution {self.execution_id} goes on")

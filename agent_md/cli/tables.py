@@ -1,4 +1,4 @@
-"""Listings: what waits for a human, executions, agents. Pure functions to lines that fit any width."""
+"""Listings: what waits for a human, executions, agents. Pure functions to lines that fit any width; nothing is cut."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from agent_md.agents.spec import AgentSpec, Trigger
-from agent_md.cli.questions import indented, listed, remaining
+from agent_md.cli.columns import columns
+from agent_md.cli.money import dollars
+from agent_md.cli.questions import listed, remaining
 from agent_md.cli.screen import PLAIN, Screen, Style
-from agent_md.cli.text import cut, one_line, pad, width_of
-from agent_md.executions.model import Execution, Request, RequestId
+from agent_md.cli.text import fold, one_line, visible
+from agent_md.executions.model import Execution, ExecutionId, Request, RequestId
 from agent_md.shapes import PathStep, duration_text
 
 __all__ = [
@@ -23,12 +25,6 @@ __all__ = [
     "trigger_text",
 ]
 
-_MARGIN = " "
-_GAP = "  "
-_NARROWEST = 5
-"""Cells that the column which gives way keeps."""
-_QUESTION_CELLS = 12
-"""Cells that a question keeps beside its notes; in a narrower table notes are left out."""
 _PREFIX = 8
 
 
@@ -67,26 +63,30 @@ def pending_table(rows: Sequence[PendingRow], screen: Screen = PLAIN, *, now: fl
         return ["Nothing waits for an answer."]
     per_root = Counter(row.root for row in rows)
     ids = [row.request.id for row in rows]
-    leading = [(str(row.root), one_line(row.agents)) for row in rows]
-    widths = _widths(("#", "Agent"), leading, least=(2, 9))
-    room = None
-    if screen.width is not None:
-        widths[1] = max(_NARROWEST, min(widths[1], screen.width // 3))
-        room = max(screen.width - _span(widths) - len(_GAP), 1)
     table = []
-    for row, cells in zip(rows, leading, strict=True):
-        notes = _notes(row, now, request_prefix(row.request.id, ids) if per_root[row.root] > 1 else None)
-        table.append((*cells, _with_notes(listed(row.request), notes, room)))
-    return _table(("#", "Agent", "Question"), table, widths, screen)
+    for row in rows:
+        prefix = request_prefix(row.request.id, ids) if per_root[row.root] > 1 else None
+        question = listed(row.request) + "".join(_notes(row, now, prefix))
+        table.append((str(row.root), one_line(row.agents), question))
+    return columns(("#", "Agent", "Question"), table, screen, yielding=(2, 1), least=(2, 9))
 
 
-def executions_table(executions: Sequence[Execution], screen: Screen = PLAIN) -> list[str]:
-    """Executions in the given order: number, agent, status, trigger, start, time of work, tokens, cost."""
+def executions_table(
+    executions: Sequence[Execution], screen: Screen = PLAIN, *, left: Collection[ExecutionId] = ()
+) -> list[str]:
+    """Executions in the given order: number, agent, status, trigger, start, time of work, tokens, cost.
+
+    `left` are those whose process died: they say so, and below stands how to go on with them.
+    """
     if not executions:
         return ["No executions yet."]
     titles = ("#", "Agent", "Status", "Trigger", "Started", "Work", "Tokens", "Cost")
-    cells = [_execution_cells(execution, screen) for execution in executions]
-    return _table(titles, cells, _narrowed(_widths(titles, cells), screen, 1), screen)
+    cells = [_execution_cells(execution, screen, died=execution.id in left) for execution in executions]
+    lines = columns(titles, cells, screen, yielding=(1,))
+    for execution in executions:
+        if execution.id in left:
+            lines.append(f"The process that drove {execution.id} died: agentmd resume {execution.id}")
+    return lines
 
 
 def agents_table(
@@ -97,11 +97,13 @@ def agents_table(
     cells = [_agent_cells(row, screen) for row in rows]
     lines = ["No agents."]
     if cells:
-        lines = _table(titles, cells, _narrowed(_widths(titles, cells), screen, 2, 1), screen)
+        lines = columns(titles, cells, screen, yielding=(2, 1))
     if invalid:
         lines += ["", screen.painter("Files that cannot be used:", Style.RED)]
     for file, reason in invalid:
-        lines += [f"  {one_line(file)}", *(f"  {line}" for line in indented(reason.strip("\n")))]
+        lines.append(f"  {one_line(file)}")
+        for line in visible(reason.strip("\n")).split("\n"):
+            lines += [f"    {piece}" for piece in (fold(line, screen.width - 4) if screen.width else [line])]
     return lines
 
 
@@ -132,27 +134,17 @@ def _notes(row: PendingRow, now: float, prefix: str | None) -> list[str]:
     return notes
 
 
-def _with_notes(question: str, notes: list[str], room: int | None) -> str:
-    if room is None:
-        return question + "".join(notes)
-    kept = list(notes)
-    while kept and room - width_of("".join(kept)) < _QUESTION_CELLS:
-        kept.pop()
-    tail = "".join(kept)
-    return cut(question, room - width_of(tail)) + tail
-
-
-def _execution_cells(execution: Execution, screen: Screen) -> tuple[str, ...]:
+def _execution_cells(execution: Execution, screen: Screen, *, died: bool) -> tuple[str, ...]:
     usage = execution.usage
     return (
         str(execution.id),
         one_line(execution.agent),
-        str(execution.status),
+        f"{execution.status} (died)" if died else str(execution.status),
         str(execution.trigger),
         screen.date_time(execution.started_at or execution.created_at),
         f"{execution.work_ms / 1000:.1f} s",
         f"{usage.total_tokens:,}",
-        "unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}",
+        "unknown" if usage.cost_usd is None else dollars(usage.cost_usd),
     )
 
 
@@ -173,36 +165,3 @@ def _agent_status(row: AgentRow) -> str:
     if row.spec.enabled:
         return status
     return "disabled" if row.last is None or row.last.status.final else f"{status} (disabled)"
-
-
-def _widths(titles: Sequence[str], rows: Sequence[Sequence[str]], least: Sequence[int] = ()) -> list[int]:
-    columns = zip(titles, *rows, strict=True)
-    widths = [max(width_of(cell) for cell in column) for column in columns]
-    return [max(pair) for pair in zip(widths, least, strict=True)] if least else widths
-
-
-def _span(widths: Sequence[int]) -> int:
-    return len(_MARGIN) + sum(widths) + len(_GAP) * (len(widths) - 1)
-
-
-def _narrowed(widths: list[int], screen: Screen, *columns: int) -> list[int]:
-    """The widths with as much taken from `columns`, one after the other, as the screen lacks."""
-    narrowed = list(widths)
-    for column in columns:
-        over = 0 if screen.width is None else _span(narrowed) - screen.width
-        if over > 0:
-            narrowed[column] = max(_NARROWEST, narrowed[column] - over)
-    return narrowed
-
-
-def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], screen: Screen) -> list[str]:
-    """Titles, a rule and the rows; `widths` are of the columns before the last, which takes what it needs."""
-
-    def line(cells: Sequence[str]) -> str:
-        leading = [pad(cell, width) for cell, width in zip(cells[:-1], widths, strict=False)]
-        text = (_MARGIN + _GAP.join([*leading, cells[-1]])).rstrip()
-        return text if screen.width is None else cut(text, screen.width)
-
-    body = [line(row) for row in rows]
-    rule = max(width_of(text) for text in (line(titles), *body)) - len(_MARGIN)
-    return [screen.painter(line(titles), Style.BOLD), _MARGIN + "─" * rule, *body]

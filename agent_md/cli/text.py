@@ -12,7 +12,7 @@ import json
 import re
 from typing import Any
 
-__all__ = ["cut", "is_suspicious", "json_line", "one_line", "pad", "visible", "width_of"]
+__all__ = ["cut", "fold", "is_suspicious", "json_line", "one_line", "pad", "visible", "width_of"]
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f"
 _INVISIBLE = (
@@ -101,6 +101,28 @@ def cut(text: str, width: int) -> str:
     from rich.cells import set_cell_size
 
     return set_cell_size(text, width - 1).rstrip() + "…"
+
+
+def fold(text: str, width: int) -> list[str]:
+    """A line in pieces of at most `width` columns, after a blank where there is a late one; joined they are the line.
+
+    A character that is wider than that is a piece of its own. There is one piece at least.
+    """
+    if len(text) <= width and text.isascii():
+        return [text]
+    from rich.cells import split_graphemes
+
+    spans, _ = split_graphemes(text)
+    pieces: list[str] = []
+    start = used = 0
+    for at, _, columns in spans:
+        if used + columns > width and at > start:
+            blank = text.rfind(" ", start + (at - start) // 2, at)
+            cut_at = at if blank < 0 else blank + 1
+            pieces.append(text[start:cut_at])
+            start, used = cut_at, width_of(text[cut_at:at])
+        used += columns
+    return [*pieces, text[start:]]
 
 
 def pad(text: str, width: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -22,6 +23,9 @@ _BASE_URL = "https://generativelanguage.googleapis.com"
 class _Gemini(ChatGoogleGenerativeAI):
     """Sends tool results as the texts they are. The client takes a text that happens to be JSON apart: a model that
     reads `{"a": 1.10}` would see another text than the file has, and `NaN` would make a request nobody accepts."""
+
+    def bind_tools(self, tools: Sequence[Any], tool_config: Any = None, **options: Any) -> Any:
+        return super().bind_tools([_open_ended(tool) for tool in tools], tool_config, **options)
 
     def _prepare_request(self, messages: list[BaseMessage], **kwargs: Any) -> dict[str, Any]:
         return super()._prepare_request([_as_text(message) for message in messages], **kwargs)
@@ -50,6 +54,20 @@ def google_model(ref: ModelRef, settings: RunSettings, key: str) -> BaseChatMode
             "client to Vertex AI; unset them"
         )
     return model
+
+
+def _open_ended(schema: Any) -> Any:
+    """Without the keys that say no other arguments are taken: the client warns of each, at every call, and drops it."""
+    if isinstance(schema, list):
+        return [_open_ended(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: value for key, value in schema.items() if key != "additionalProperties"}
+    properties = kept.pop("properties", None)
+    kept = {key: _open_ended(value) for key, value in kept.items()}
+    if properties is not None:
+        kept["properties"] = {name: _open_ended(value) for name, value in properties.items()}
+    return kept
 
 
 def _as_text(message: BaseMessage) -> BaseMessage:

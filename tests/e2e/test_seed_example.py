@@ -46,7 +46,7 @@ def test_yes_deletes_the_file(folder: AgentFolder, report: Path) -> None:
         assert report.exists()
         terminal.send_line("y")
         assert terminal.exit_code() == 0
-        assert masked(terminal.screen) == (
+        assert masked(terminal.shown) == (
             "▶ Running cleaner  script/cleaner\n"
             "\n"
             'HH:MM:SS cleaner 🔧 file_delete → {"path": "output/old-report.txt"}\n'

@@ -16,20 +16,20 @@ from typing import NoReturn
 
 from tests.support.terminal import Terminal, fixed_environment
 
-__all__ = ["ForkedTerminal"]
+__all__ = ["Forked", "ForkedTerminal"]
 
 
 class ForkedTerminal(Terminal):
     """Runs `agentmd` with `args`; call `processes.preload` before the first one."""
 
-    def _start(self, argv: Sequence[str], slave: int, env: Mapping[str, str | None], cwd: Path | str | None) -> _Forked:
+    def _start(self, argv: Sequence[str], slave: int, env: Mapping[str, str | None], cwd: Path | str | None) -> Forked:
         pid = os.fork()
         if pid == 0:
             _child(argv, slave, fixed_environment(env), cwd)
-        return _Forked(pid)
+        return Forked(pid)
 
 
-class _Forked:
+class Forked:
     """The part of `subprocess.Popen` that a Terminal needs, for a child of this process."""
 
     def __init__(self, pid: int) -> None:

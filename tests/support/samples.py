@@ -7,6 +7,7 @@ from typing import Any
 
 from agent_md.executions.model import (
     Answer,
+    CallOutcome,
     Event,
     EventType,
     Execution,
@@ -21,7 +22,7 @@ from agent_md.executions.model import (
     TriggerKind,
 )
 
-__all__ = ["NOON", "an_event", "an_execution", "answered", "ask", "guard"]
+__all__ = ["NOON", "ai", "an_event", "an_execution", "answered", "ask", "complete", "guard", "result"]
 
 NOON = datetime(2026, 3, 8, 12, 0, 0, tzinfo=UTC).timestamp()
 
@@ -43,6 +44,22 @@ def answered(outcome: Outcome, value: Any = None, by: str = "cli:ann", request: 
 
 def an_event(type: EventType, message: str = "", *, seq: int = 1, **data: Any) -> Event:
     return Event(seq, ExecutionId(42), f"{type}:{seq}", type, message, data, NOON)
+
+
+def ai(text: str, *, calls: bool) -> Event:
+    event = an_event(EventType.AI, text)
+    event.data["message"] = {"type": "ai", "data": {"tool_calls": [{"name": "file_delete"}] if calls else []}}
+    return event
+
+
+def result(text: str, outcome: CallOutcome = CallOutcome.DONE) -> Event:
+    return an_event(EventType.TOOL_RESULT, text, tool_name="file_delete", outcome=str(outcome), position="0.0")
+
+
+def complete(status: str, error: str | None = None, cost: float | None = 0.0123) -> Event:
+    return an_event(
+        EventType.COMPLETE, status, status=status, error=error, duration_ms=1500, total_tokens=1234, cost_usd=cost
+    )
 
 
 def an_execution(**fields: Any) -> Execution:

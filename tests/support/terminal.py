@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from tests.support.emulator import shown
+
 __all__ = ["Process", "Terminal", "TerminalTimeout", "fixed_environment"]
 
 _TAKE_TERMINAL = (
@@ -59,6 +61,7 @@ class Terminal:
         rows: int = 24,
         columns: int = 80,
     ) -> None:
+        self._size = columns, rows
         self._master, slave = os.openpty()
         self.resize(rows, columns)
         self._output = b""
@@ -100,6 +103,11 @@ class Terminal:
         """All that the program has written and the terminal has echoed so far, lines ended by `\\n`."""
         return self._output.decode(errors="replace").replace("\r\n", "\n")
 
+    @property
+    def shown(self) -> str:
+        """What stands on the terminal, with what left it at its top; fails if anything was there to be obeyed."""
+        return shown(self.screen, *self._size)
+
     def expect(self, text: str, timeout: float = 10) -> str:
         """Waits until `text` appears after what was expected before; gives what came up to its end."""
         wanted = text.encode().replace(b"\n", b"\r\n")
@@ -127,6 +135,12 @@ class Terminal:
         self._hung_up = True
         os.close(self._master)
         return self._process.wait(10)
+
+    @property
+    def line_mode(self) -> bool:
+        """Whether the terminal edits, echoes and hands over whole lines, as it does for a shell's commands."""
+        local: int = termios.tcgetattr(self._master)[3]
+        return bool(local & termios.ICANON and local & termios.ECHO)
 
     def resize(self, rows: int, columns: int) -> None:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

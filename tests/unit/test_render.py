@@ -1,36 +1,18 @@
 """The lines of a run and of a timeline, exactly."""
 
-from dataclasses import replace
 from datetime import UTC
-from typing import Any
 
 import pytest
 
-from agent_md.cli.render import RunView, header, timeline
+from agent_md.cli.render import RunView, header
 from agent_md.cli.screen import Painter, Screen, unpainted
-from agent_md.executions.model import CallOutcome, Event, EventType, Outcome, RequestId, RequestKind
-from tests.support.samples import NOON, an_event, answered, ask, guard
+from agent_md.executions.model import CallOutcome, Event, EventType, Outcome
+from tests.support.samples import NOON, ai, an_event, answered, complete, guard, result
 
 UTC_SCREEN = Screen(zone=UTC)
 VIEW = RunView("cleaner", UTC_SCREEN)
 
 CALL = an_event(EventType.TOOL_CALL, tool_name="file_delete", args={"path": "output/stale.log"})
-
-
-def ai(text: str, *, calls: bool) -> Event:
-    event = an_event(EventType.AI, text)
-    event.data["message"] = {"type": "ai", "data": {"tool_calls": [{"name": "file_delete"}] if calls else []}}
-    return event
-
-
-def result(text: str, outcome: CallOutcome = CallOutcome.DONE) -> Event:
-    return an_event(EventType.TOOL_RESULT, text, tool_name="file_delete", outcome=str(outcome))
-
-
-def complete(status: str, error: str | None = None, cost: float | None = 0.0123) -> Event:
-    return an_event(
-        EventType.COMPLETE, status, status=status, error=error, duration_ms=1500, total_tokens=1234, cost_usd=cost
-    )
 
 
 def test_a_run_looks_like_this() -> None:
@@ -125,55 +107,6 @@ def test_a_decision_taken_elsewhere_is_a_line_of_its_own() -> None:
         '12:01:00 cleaner 👉 Confirm file_delete {"path": "output/stale.log"}: approved by api'
     ]
     assert VIEW.decided(guard()) == []
-
-
-def test_a_timeline_tells_everything() -> None:
-    approved = guard(answer=answered(Outcome.APPROVED, {"approved": True}))
-    cancelled = ask(RequestKind.CHOICE, "Where?", options=("a", "b"), answer=answered(Outcome.CANCELLED, by="policy"))
-    requests = [approved, replace(cancelled, id=RequestId("r2"))]
-    started: dict[str, Any] = {"agent": "cleaner", "trigger": "manual", "model": {"provider": "script", "name": "x"}}
-    events = [
-        an_event(EventType.SYSTEM, "Started", **started),
-        an_event(EventType.HUMAN, "Clean up.\nPlease."),
-        ai("I look.", calls=True),
-        CALL,
-        an_event(EventType.INTERRUPT, request_id="r1"),
-        an_event(EventType.WAITING, "Waiting for an answer", request_ids=["r1"]),
-        an_event(EventType.RESUMED, "approved", request_id="r1"),
-        result("a\n" * 3 + "b"),
-        an_event(EventType.INTERRUPT, request_id="r2"),
-        ai("Never given.", calls=False),
-        complete("aborted", "cancelled", cost=None),
-    ]
-    at = "2026-03-08 12:00:00 cleaner"
-    assert timeline("cleaner", events, requests, UTC_SCREEN) == [
-        f"{at} ▶ Started execution 42 (manual, script/x)",
-        f"{at} 👤 Clean up.",
-        "  Please.",
-        f"{at} 💬 I look.",
-        f'{at} 🔧 file_delete → {{"path": "output/stale.log"}}',
-        f'{at} ❓ Confirm file_delete {{"path": "output/stale.log"}}',
-        f"{at} ⏳ Waiting for an answer",
-        f'{at} 👉 Confirm file_delete {{"path": "output/stale.log"}}: approved by cli:ann',
-        f"{at} 📎 file_delete ← a",
-        "  a",
-        "  a",
-        "  b",
-        f"{at} ❓ Where? [a | b]",
-        f"{at} 💬 Never given.",
-        "2026-03-08 12:01:00 cleaner 👉 Where?: cancelled by policy",
-        f"{at} 🛑 aborted: cancelled",
-        f"{at} ■ aborted after 1.5 s of work, 1,234 tokens, unknown cost",
-    ]
-
-
-def test_a_timeline_shows_the_final_answer_once() -> None:
-    events = [ai("Done.", calls=False), an_event(EventType.FINAL_ANSWER, "Done."), complete("success")]
-    at = "2026-03-08 12:00:00 cleaner"
-    assert timeline("cleaner", events, [], UTC_SCREEN) == [
-        f"{at} ✅ Done.",
-        f"{at} ■ success after 1.5 s of work, 1,234 tokens, $0.0123",
-    ]
 
 
 def test_times_are_shown_in_the_zone_of_the_screen() -> None:

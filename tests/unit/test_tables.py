@@ -40,12 +40,44 @@ def test_pending_requests() -> None:
     ]
 
 
-def test_notes_stand_behind_a_question_that_gives_way_to_them() -> None:
+def test_notes_stand_behind_a_question() -> None:
     row = PendingRow(replace(FIRST.request, expires_at=NOON + 42), drifted=True)
     assert pending_table([row], now=NOON)[2].endswith('stale.log"} (drifted) (expires in 42 s)')
-    assert (
-        pending_table([row], Screen(60), now=NOON)[2] == " 42  cleaner    Confirm file_de… (drifted) (expires in 42 s)"
-    )
+
+
+def test_a_question_is_folded_in_its_column() -> None:
+    row = PendingRow(replace(FIRST.request, expires_at=NOON + 42), drifted=True)
+    assert pending_table([row, SECOND], Screen(50), now=NOON) == [
+        " #   Agent      Question",
+        " ────────────────────────────────────────────",
+        ' 42  cleaner    Confirm file_delete {"path":',
+        '                "output/stale.log"} (drifted)',
+        "                (expires in 42 s)",
+        " 51  reporter   Enter the report title:",
+    ]
+
+
+def test_a_table_that_does_not_fit_becomes_records() -> None:
+    execution = an_execution(id=ExecutionId(7), agent="お掃除 of everything in here", usage=Usage(0, 0, None))
+    assert executions_table([execution, an_execution()], Screen(30, zone=UTC))[:11] == [
+        " #        7",
+        " Agent",
+        "    お掃除 of everything in ",
+        "    here",
+        " Status   running",
+        " Trigger  manual",
+        " Started  2026-03-08 12:00:00",
+        " Work     0.0 s",
+        " Tokens   0",
+        " Cost     unknown",
+        "",
+    ]
+
+
+def test_an_execution_whose_process_died_says_so_and_how_to_go_on() -> None:
+    lines = executions_table([an_execution(), an_execution(id=ExecutionId(7))], left=[ExecutionId(42)])
+    assert [line.split()[2:4] for line in lines[2:4]] == [["running", "(died)"], ["running", "manual"]]
+    assert lines[4:] == ["The process that drove 42 died: agentmd resume 42"]
 
 
 def test_several_requests_of_one_execution_show_what_names_them() -> None:
@@ -136,4 +168,5 @@ def test_no_line_is_wider_than_the_screen(width: int) -> None:
     ]
     for lines in tables:
         assert max(width_of(line) for line in lines) <= width
+        assert "…" not in "".join(lines)
         assert not any(character in "".join(lines) for character in "\x1b\u202e\n")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_md.cli.text import cut, is_suspicious, json_line, one_line, pad, visible, width_of
+from agent_md.cli.text import cut, fold, is_suspicious, json_line, one_line, pad, visible, width_of
 
 HARMFUL = [
     ("rm -rf x\r\x1b[2Kls", r"rm -rf x\r\x1b[2Kls"),
@@ -134,3 +134,19 @@ def test_a_json_line_is_ascii_and_the_same_value(value: object) -> None:
     assert line.isascii()
     assert line.isprintable()
     assert json.loads(line) == value
+
+
+@given(anything, st.integers(2, 40))
+def test_a_folded_line_is_the_line_in_pieces_that_fit(text: str, width: int) -> None:
+    line = one_line(text)
+    pieces = fold(line, width)
+    assert "".join(pieces) == line
+    assert all(width_of(piece) <= width for piece in pieces)
+    assert all(pieces) or pieces == [""]
+
+
+def test_a_line_is_folded_after_a_late_blank() -> None:
+    assert fold("one two three four", 9) == ["one two ", "three ", "four"]
+    assert fold("a bcdefghijkl", 6) == ["a bcde", "fghijk", "l"]
+    assert fold("日本語です", 4) == ["日本", "語で", "す"]
+    assert fold("日本", 1) == ["日", "本"]
