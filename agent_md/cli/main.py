@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import re
 import sys
 import threading
 import traceback
@@ -16,10 +17,11 @@ from typing import Annotated, NoReturn
 import typer
 
 from agent_md import __version__
-from agent_md.cli import answers, inspect, runs, server
+from agent_md.cli import answers, chat, completion, explain, inspect, new, runs, server
 from agent_md.cli.output import NoReader, give_up, note
+from agent_md.cli.screen import Screen
 from agent_md.cli.streams import person
-from agent_md.cli.text import one_line, visible
+from agent_md.cli.text import fold, one_line, visible
 from agent_md.errors import AgentmdError, codes_of
 
 __all__ = ["app", "main"]
@@ -34,17 +36,25 @@ app = typer.Typer(
 )
 
 app.command()(runs.run)
+app.command()(chat.chat)
 app.command()(answers.pending)
 app.command()(answers.respond)
 app.command()(runs.resume)
 app.command()(answers.cancel)
+app.command()(new.new)
 app.command("list")(inspect.list_agents)
 app.command()(inspect.logs)
 app.command()(inspect.validate)
+app.command()(explain.explain)
 app.command()(inspect.info)
 app.command()(server.start)
 app.command()(server.stop)
 app.command()(server.status)
+app.command()(completion.completion)
+
+
+_SUGGESTION = re.compile(r"(?P<what>.*?)\.? (?:Did you mean (?P<commands>.*)\?|\(Possible options: (?P<options>.*)\))")
+"""How Typer suggests what may have been meant."""
 
 
 def _version(wanted: bool) -> None:
@@ -110,10 +120,14 @@ def _secure_streams() -> None:
 
 def _run() -> int:
     try:
+        if completion.complete(sys.argv[1:], lambda: typer.main.get_command(app)):
+            return 0
         result = app(standalone_mode=False, prog_name="agentmd")
     except typer.TyperException as error:
         return _wrong_usage(error)
     except (KeyboardInterrupt, typer.Abort):
+        if person(sys.stderr).isatty():
+            note("")  # the terminal has shown ^C
         return 130
     except AgentmdError as error:
         _complain(str(error))
@@ -131,13 +145,20 @@ def _run() -> int:
 def _wrong_usage(error: typer.TyperException) -> int:
     context: typer.Context | None = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "agentmd"
-    _complain(f"{one_line(error.format_message()).rstrip('.')}; see `{command} --help`")
+    message = one_line(error.format_message())
+    if (found := _SUGGESTION.fullmatch(message)) is not None:
+        near = (found["commands"] or found["options"]).replace("'", "").replace(", ", " or ")
+        _complain(f"{found['what']}; did you mean {near}?")
+    else:
+        _complain(f"{message.rstrip('.')}; see `{command} --help`")
     return error.exit_code
 
 
 def _complain(text: str) -> None:
+    width = Screen.of(person(sys.stderr)).width
     for line in visible(f"agentmd: {text}").split("\n"):
-        note(line)
+        for piece in [line] if width is None else fold(line, width):
+            note(piece.rstrip())
 
 
 def _unforeseen(error: Exception) -> int:

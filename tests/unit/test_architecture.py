@@ -34,6 +34,7 @@ def test_the_public_names_of_the_sdk() -> None:
         "request_choice",
         "request_confirmation",
         "request_input",
+        "request_questions",
         "step",
         "tool_options",
     ]

@@ -1,0 +1,75 @@
+"""Where the messages of a chat come from: typed at a terminal, or lines of standard input."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from agent_md.cli.composing import Composer
+from agent_md.cli.prompt import PromptClosed, TerminalPrompt
+from agent_md.cli.questions import QuestionText
+
+__all__ = ["Messages", "PipedMessages", "PlainMessages", "TypedMessages", "messages_of"]
+
+_PROMPT = "you> "
+
+
+class Messages(Protocol):
+    """The messages of one chat, one after the other."""
+
+    def next(self) -> str | None:
+        """The next one, as it was given; None at the end of input. Raises KeyboardInterrupt at Ctrl-C."""
+
+
+def messages_of(terminal: TerminalPrompt | None, environ: Mapping[str, str] = os.environ) -> Messages:
+    """Those typed at the terminal; without one the lines of standard input."""
+    if terminal is None:
+        return PipedMessages()
+    return PlainMessages(terminal) if environ.get("TERM", "dumb") == "dumb" else TypedMessages()
+
+
+class TypedMessages:
+    """Typed at a terminal, with a line editor."""
+
+    def __init__(self) -> None:
+        self._composer = Composer(_PROMPT)
+
+    def next(self) -> str | None:
+        return self._composer.read()
+
+
+class PlainMessages:
+    """Typed at a terminal that can do nothing, one a line."""
+
+    def __init__(self, terminal: TerminalPrompt) -> None:
+        self._terminal = terminal
+
+    def next(self) -> str | None:
+        try:
+            return asyncio.run(self._terminal.ask(QuestionText((), (), _PROMPT), str))
+        except PromptClosed:
+            return None
+
+
+class PipedMessages:
+    """The lines of standard input, each when it is there. Nobody else finds anything there from now on: tools and their
+    children must not take messages away."""
+
+    def __init__(self) -> None:
+        self._source = os.dup(sys.stdin.fileno())
+        nowhere = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nowhere, sys.stdin.fileno())
+        os.close(nowhere)
+        self._lines = self._read()
+
+    def next(self) -> str | None:
+        return next(self._lines, None)
+
+    def _read(self) -> Iterator[str]:
+        with open(self._source, "rb") as lines:
+            for line in lines:
+                # As in arguments: a byte that is no text becomes a surrogate, which is shown as an escape.
+                yield line.removesuffix(b"\n").removesuffix(b"\r").decode(errors="surrogateescape")

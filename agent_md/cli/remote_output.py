@@ -1,0 +1,147 @@
+"""What a chat with a server shows: its own lines, the ends of turns, and that the server works."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from agent_md.cli.live import LiveArea
+from agent_md.cli.output import NoReader, give_up, note, say
+from agent_md.cli.render import Said, lines_of
+from agent_md.cli.screen import Style
+from agent_md.cli.sessions_client import SaidMessage
+from agent_md.cli.spinner import QUIET_S, TICK_S, progress_row
+from agent_md.cli.streams import person
+from agent_md.cli.text import cut, one_line
+from agent_md.cli.workspace import screen
+
+__all__ = ["HELP", "RemoteOutput", "beginning", "continuing", "way_back"]
+
+HELP = (
+    "  /exit, /quit or Ctrl-D ends the chat, /help shows this; any other text is a message, with a / too.",
+    "  Enter sends; Alt-Enter begins a new line; what is pasted waits for Enter. Up and down: earlier messages.",
+    "  Ctrl-C leaves: a turn goes on at the server, a question stays open.",
+)
+_WIDEST = 200
+_SIGNS = {"user": "👤", "assistant": "💬"}
+
+
+class RemoteOutput:
+    """Prints for a chat with `agent`. `talks`: a person sits at the terminal; else what is no answer goes to
+    standard error."""
+
+    def __init__(self, agent: str, *, talks: bool) -> None:
+        self.live = LiveArea.of(screen())
+        self._agent = agent
+        self._talks = talks
+        self._after_prompt = False
+        self._label: str | None = None
+        self._since = 0.0
+
+    def answered(self, text: str) -> None:
+        """A turn ended well."""
+        self._end(("✅", text.strip("\n") or "(no text)", ()))
+
+    def failed(self, error: str) -> None:
+        """A turn ended as an error."""
+        self._end(("❌", error.strip("\n") or "ended without a reason", (Style.RED,)))
+
+    def asked(self, questions: Sequence[str]) -> None:
+        """Visible questions that nobody is asked here."""
+        for question in questions:
+            self.note(f"? {question}")
+
+    def prompted(self) -> None:
+        """A question was answered at this terminal."""
+        self._after_prompt = True
+
+    def withdrawn(self, why: str) -> None:
+        """A question that was open at this terminal, or its answer, counts no more; `why` is visible."""
+        self._say(screen().painter(f"  Withdrawn: {why}", Style.ATTENTION))
+
+    def tell(self, *lines: str) -> None:
+        """Visible lines of ours: between the turns on a terminal, else to standard error, away from the answers."""
+        for line in lines:
+            if self._talks:
+                self._say(line)
+            elif line:
+                note(line)
+
+    def note(self, text: str) -> None:
+        """One line to standard error, made visible."""
+        self.live.withdraw()
+        note(text)
+
+    # Progress
+
+    @contextmanager
+    def working(self, label: str) -> Iterator[None]:
+        """As long as this lasts it may be seen that something goes on."""
+        self._label, self._since = label, time.monotonic()
+        try:
+            yield
+        finally:
+            self._label = None
+            self.live.withdraw()
+
+    async def show_progress(self) -> None:
+        """Shows it until cancelled; returns at once where nothing can be shown."""
+        step = 0
+        while self.live.enabled:
+            await asyncio.sleep(TICK_S)
+            passed = time.monotonic() - self._since
+            if self._label is not None and passed >= QUIET_S:
+                step += 1
+                columns, _ = self.live.size()
+                row = progress_row(step, one_line(self._agent), self._label, passed, columns)
+                self.live.show([self.live.screen.painter(row, Style.DIM)])
+
+    def _end(self, said: Said) -> None:
+        shown = screen()
+        if self._after_prompt:
+            self._say("")
+        self._after_prompt = False
+        for line in lines_of(shown.time(time.time()), self._agent, said, shown):
+            self._say(line)
+
+    def _say(self, line: str) -> None:
+        self.live.withdraw()
+        try:
+            say(line)
+        except NoReader:
+            pass
+        except OSError as error:
+            give_up(person(sys.stdout))
+            note(f"standard output cannot be written ({error.strerror})")
+
+
+def beginning(agent: str, base: str, session_id: str, *, talks: bool) -> list[str]:
+    """The first lines: `▶ Chat with cleaner  http://127.0.0.1:8000/agents/cleaner` and the session."""
+    painter = screen().painter
+    help_line = "; /help helps, /exit ends" if talks else ""
+    return [
+        f"{painter('▶ Chat with', Style.BOLD)} {one_line(agent)}  {painter(one_line(base), Style.DIM)}",
+        f"  Session {one_line(session_id)}{help_line}",
+    ]
+
+
+def continuing(messages: Sequence[SaidMessage]) -> Iterator[str]:
+    """How far the session has come, and its last message of each side; nothing of one that has none."""
+    asked = [at for at, message in enumerate(messages) if message.role == "user"]
+    if not asked:
+        return
+    yield f"  It goes on after {len(asked):,} {'turn' if len(asked) == 1 else 'turns'}:"
+    replies = [message for message in messages[asked[-1] + 1 :] if message.role == "assistant" and message.text.strip()]
+    for message in (messages[asked[-1]], *replies[-1:]):
+        line = f"  {_SIGNS[message.role]} {one_line(message.text.strip())}"
+        yield screen().painter(cut(line, screen().width or _WIDEST), Style.DIM)
+
+
+def way_back(base: str, session_id: str) -> str:
+    """How the session is continued."""
+    words = ("agentmd", "chat", "--url", base, "--session", session_id)
+    return f"This session goes on with: {one_line(' '.join(map(shlex.quote, words)))}"
