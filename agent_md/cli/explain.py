@@ -72,7 +72,7 @@ def explained(app: App, spec: AgentSpec) -> Explanation:
     """The explanation of an agent as it would run now. Raises AgentFileInvalid if its tools cannot be loaded."""
     from agent_md.tools.custom import CustomTool
 
-    tools = app.tools(spec)
+    tools = app.parts.tools(spec)
     calls = [possible for name in sorted(tools) for possible in possible_verdicts(spec, facts_of(tools[name]))]
     origin = app.settings.origins["defaults.confirm_tools"]
     return Explanation(
@@ -80,7 +80,7 @@ def explained(app: App, spec: AgentSpec) -> Explanation:
         tuple(calls),
         "built in" if origin == "default" else origin,
         custom=any(isinstance(tool, CustomTool) for tool in tools.values()),
-        problems=tuple(str(problem) for problem in app.problems(spec)),
+        problems=tuple(str(problem) for problem in app.checks.problems(spec)),
     )
 
 

@@ -153,7 +153,7 @@ def validate(
     with open_app(workspace, drives=True) as app:
         entries = list(app.registry.agents) if agent is None else [app.registry.get(agent)]
         results: list[dict[str, Any]] = [
-            {"agent": entry.spec.name, "file": entry.spec.source_path, "errors": app.check(entry.spec)}
+            {"agent": entry.spec.name, "file": entry.spec.source_path, "errors": app.checks.check(entry.spec)}
             for entry in entries
         ]
         if agent is None:

@@ -1,0 +1,148 @@
+"""Whether an agent can run here, and everything that keeps it from that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from agent_md.agents.registry import Registry
+from agent_md.agents.rules import unknown_tools
+from agent_md.agents.spec import AgentSpec
+from agent_md.errors import AgentFileInvalid, UsageError
+from agent_md.executions.model import Claim, Execution, ExecutionId, Status, TriggerKind, WorkerId
+from agent_md.models.factory import check_model, with_address
+from agent_md.models.pricing import Prices, price_of
+from agent_md.models.script_file import load_script
+from agent_md.parts import AgentParts
+from agent_md.ports import Store
+from agent_md.settings import Settings
+from agent_md.tools.base import Tool
+
+if TYPE_CHECKING:
+    from agent_md.runner.advance import MakeBench
+
+__all__ = ["AgentChecks"]
+
+
+class AgentChecks:
+    """Checks agents of one workspace. `make_bench` and `store` are asked for only when a graph is built."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        parts: AgentParts,
+        registry: Callable[[], Registry],
+        make_bench: MakeBench,
+        store: Callable[[], Store],
+    ) -> None:
+        self._settings = settings
+        self._parts = parts
+        self._registry = registry
+        self._make_bench = make_bench
+        self._store = store
+
+    def problems(self, spec: AgentSpec) -> list[UsageError]:
+        """Everything that would keep a parsed agent from running: model and key, limits, tools, rules."""
+        found: list[UsageError] = []
+        try:
+            environ = self._settings.environment()
+            check_model(with_address(spec.model, environ), environ, self._parts.scripts_dir)
+        except UsageError as error:
+            found.append(error)
+        try:
+            found.extend(_unpriced(spec, self._parts.prices))
+        except UsageError as error:
+            found.append(error)
+        try:
+            self._parts.prompt(spec, (), None)
+        except UsageError as error:
+            found.append(error)
+        try:
+            tools = self._parts.tools(spec)
+        except UsageError as error:
+            return [*found, error]
+        found.extend(self._unknown_rules(spec, tools))
+        return found
+
+    def _unknown_rules(self, spec: AgentSpec, tools: Mapping[str, Tool]) -> list[UsageError]:
+        from agent_md.tools.builtin import RESERVED_NAMES
+
+        if spec.mcp:  # their tools are not known here
+            return []
+        known = {*RESERVED_NAMES, *tools}
+        wrong = unknown_tools(spec, known)
+        if any(rule in spec.confirm_tools for rule, _ in wrong):
+            wrong = unknown_tools(spec, known, elsewhere=self._tools_of_all_agents())
+        return [
+            AgentFileInvalid(
+                f"{_place_of(rule, spec)}: the rule {rule!r} names no tool of {spec.name}"
+                + (f"; did you mean {near!r}?" if near else f"; its tools are: {', '.join(sorted(tools))}")
+            )
+            for rule, near in wrong
+        ]
+
+    def _tools_of_all_agents(self) -> set[str]:
+        """`defaults.confirm_tools` is for all agents, and may name a tool that only some of them have."""
+        return {name for entry in self._registry().agents for name in self._parts.tools(entry.spec, lenient=True)}
+
+    def check(self, spec: AgentSpec) -> list[str]:
+        """Everything that is wrong with a parsed agent: what `problems` finds, and what building its graph does."""
+        problems = [str(problem) for problem in self.problems(spec)]
+        problems += self._script_mistakes(spec)
+        try:
+            self._build(spec)
+        except Exception as error:  # of whatever library: an agent that cannot be built must not pass
+            problems.append(f"its graph cannot be built: {type(error).__name__}: {error}")
+        return problems
+
+    def _build(self, spec: AgentSpec) -> None:
+        from agent_md.graph.build import build_graph
+
+        execution = Execution(ExecutionId(0), spec.name, spec.digest, TriggerKind.MANUAL, Status.QUEUED, created_at=0)
+        journal = self._store().journal(Claim(execution.id, WorkerId(""), 0))
+        build_graph(self._make_bench(execution, spec, journal, _Nobody()), None)
+
+    def _script_mistakes(self, spec: AgentSpec) -> list[str]:
+        """Calls of a script to tools that the agent does not have; they would end an execution."""
+        if spec.model.provider != "script":
+            return []
+        try:
+            script, tools = load_script(self._parts.scripts_dir, spec.model.name), self._parts.tools(spec)
+        except UsageError:  # told by `problems`
+            return []
+        names = {call.name for talk in script.conversations for turn in talk.turns for call in turn.calls}
+        return [
+            f"the script {spec.model.name} calls {name!r}, which is no tool of {spec.name}; "
+            f"its tools are: {', '.join(sorted(tools))}"
+            for name in sorted(names - tools.keys())
+        ]
+
+
+def _place_of(rule: str, spec: AgentSpec) -> str:
+    own = rule in (*spec.confirm, *spec.auto_approve, *spec.deny)
+    return spec.source_path if own else "defaults.confirm_tools in config.yaml"
+
+
+def _unpriced(spec: AgentSpec, prices: Prices) -> list[UsageError]:
+    """A limit on money that cannot be kept is refused, never ignored."""
+    limit = next(
+        (name for name in ("max_cost_usd", "max_cost_usd_per_day") if getattr(spec.settings, name) is not None), None
+    )
+    if limit is None or spec.model.provider == "script" or price_of(spec.model, prices) is not None:
+        return []
+    return [
+        UsageError(
+            f"{spec.name}: settings.{limit} is set, but the price of {spec.model} is unknown. Give it in a file that "
+            "`prices` in config.yaml names, or remove the limit and use max_execution_tokens"
+        )
+    ]
+
+
+class _Nobody:
+    """A sink for a graph that is built and never run."""
+
+    def stored(self) -> None: ...
+
+    def delta(self, execution_id: ExecutionId, turn: int, text: str) -> None: ...
+
+    def restart(self, execution_id: ExecutionId, turn: int) -> None: ...

@@ -1,0 +1,90 @@
+"""What an agent is made of in this workspace: its prompt, its tools, its sandbox, the prices of its model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_md.agents.rules import hides
+from agent_md.agents.spec import AgentSpec
+from agent_md.agents.text import Prompt, render
+from agent_md.errors import UsageError
+from agent_md.models.factory import KEY_VARIABLES
+from agent_md.models.pricing import Prices, load_prices
+from agent_md.settings import Settings
+from agent_md.tools.base import Tool
+
+if TYPE_CHECKING:
+    from agent_md.tools.sandbox import Sandbox
+
+__all__ = ["AgentParts"]
+
+
+class AgentParts:
+    """Makes parts of agents from the workspace's settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    @cached_property
+    def prices(self) -> Prices:
+        """What models cost, as it was when first asked for. Raises ConfigInvalid for a mistake in the user's file."""
+        return load_prices(self.settings.prices)
+
+    @property
+    def scripts_dir(self) -> Path:
+        """Where the scripts of script models are."""
+        return self.settings.agents_dir / "_config" / "scripts"
+
+    def prompt(self, spec: AgentSpec, args: Sequence[str], message: str | None) -> Prompt:
+        """The system and human messages of a new execution. Raises UsageError naming a variable that is missing."""
+        return render(
+            *(spec.body, args, message, self.settings.environment(), self._never_in_prompts(spec)),
+            placeholders=[secret.name for secret in spec.secrets],
+        )
+
+    def _never_in_prompts(self, spec: AgentSpec) -> Collection[str]:
+        return {*self.settings.dotenv, *(secret.name for secret in spec.secrets), *KEY_VARIABLES, "AGENTMD_API_KEY"}
+
+    def tools(self, spec: AgentSpec, *, lenient: bool = False) -> dict[str, Tool]:
+        """The tools of an agent by name. With `lenient` a module that cannot be loaded is left out, else UsageError."""
+        from agent_md.graph.foreign_interrupt import foreign_interrupts
+        from agent_md.tools.builtin import RESERVED_NAMES, builtin_tools
+        from agent_md.tools.custom import load_custom_tools
+
+        tools: list[Tool] = list(builtin_tools(self.sandbox(spec), lambda path: hides(spec, path)))
+        for group in [[module] for module in spec.tools] if lenient else [list(spec.tools)]:
+            try:
+                tools += load_custom_tools(
+                    self.settings.tools_dir,
+                    group,
+                    reserved=RESERVED_NAMES,
+                    surroundings=foreign_interrupts,
+                    workspace=self.settings.workspace,
+                )
+            except UsageError:
+                if not lenient:
+                    raise
+        return {tool.name: tool for tool in tools}
+
+    def sandbox(self, spec: AgentSpec) -> Sandbox:
+        """What its file tools may reach."""
+        from agent_md.tools.forbidden import Forbidden
+        from agent_md.tools.sandbox import Sandbox
+
+        settings = self.settings
+        forbidden = Forbidden(
+            settings.agents_dir,
+            folders=(settings.state_dir, settings.tools_dir, settings.skills_dir),
+            files=(
+                settings.database,
+                settings.checkpoint_database,
+                settings.mcp_config,
+                settings.workspace / "config.yaml",  # it says what is guarded
+                settings.workspace / ".env",  # also under the name of what it links to
+                *([] if settings.prices is None else [settings.prices]),  # limits on money are kept by it
+            ),
+        )
+        return Sandbox(settings.workspace, spec.paths, forbidden)
