@@ -1,6 +1,8 @@
 # Every target makes what it needs: a virtual environment in .venv with the project installed.
 PYTHON ?= python3
 BIN := .venv/bin
+# As many at once as there are processors, and few enough that each test has its time.
+PYTEST := $(BIN)/pytest --numprocesses=auto --maxprocesses=4
 
 .PHONY: demo check test stress format benchmark clean
 
@@ -12,10 +14,10 @@ check: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest
+	$(PYTEST)
 
 test: .venv/installed
-	$(BIN)/pytest
+	$(PYTEST)
 
 stress: .venv/installed
 	$(BIN)/pytest -m stress
