@@ -11,9 +11,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_md.agents.files import file_stamp
 from agent_md.agents.registry import Registry, agent_files, scan
 from agent_md.agents.spec import AgentSpec
 from agent_md.checking import AgentChecks
@@ -62,7 +62,7 @@ class App:
     @property
     def registry(self) -> Registry:
         """The agent files as they are now; read again when one of them has changed."""
-        signature = [(path, _stamp(path)) for path in agent_files(self.settings.agents_dir)]
+        signature = [(path, file_stamp(path)) for path in agent_files(self.settings.agents_dir)]
         if self._registry is None or signature != self._registry_signature:
             self._registry = scan(self.settings.agents_dir, self.settings.workspace, self.settings.defaults)
             self._registry_signature = signature
@@ -275,12 +275,3 @@ class App:
 def _midnight() -> float:
     """When today began in the zone of this machine, in seconds since 1970."""
     return datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """What changes when a file is written or replaced; None for what cannot be looked at."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns

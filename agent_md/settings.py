@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from agent_md.agents import formats
 from agent_md.agents.defaults import HISTORY, ON_PENDING, PROVIDERS, SETTINGS, Defaults, non_empty, read_settings, rule
-from agent_md.agents.files import Unreadable, decode, read_file
+from agent_md.agents.files import Unreadable, decode, file_stamp, read_file
 from agent_md.agents.names import agent_name
 from agent_md.agents.registry import agent_files
 from agent_md.agents.source import Source
@@ -71,6 +71,21 @@ class HttpSettings:
     allow_hosts: tuple[str, ...] = ()
 
 
+class DotenvFile:
+    """A `.env` file, read again when it has changed: a key that is added counts in a server that runs."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read: tuple[object, dict[str, str]] | None = None
+
+    def values(self) -> Mapping[str, str]:
+        """What it says now; nothing if it is not there. Raises ConfigInvalid naming the line at fault."""
+        stamp = file_stamp(self._path)
+        if self._read is None or self._read[0] != stamp:
+            self._read = stamp, _read_dotenv(self._path)
+        return self._read[1]
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The effective configuration of a workspace; all paths are absolute, and need not exist."""
@@ -89,15 +104,19 @@ class Settings:
     http: HttpSettings
     prices: Path | None
     log_level: str
-    dotenv: Mapping[str, str] = field(repr=False)
-    """What `.env` says; secrets."""
+    dotenv_file: DotenvFile = field(repr=False, compare=False)
     environ: Mapping[str, str] = field(repr=False)
     """The real environment when the settings were loaded."""
     origins: Mapping[str, str]
     """For each dotted key, and for `workspace`: `default`, `config.yaml`, the user config's path, or a variable."""
 
+    @property
+    def dotenv(self) -> Mapping[str, str]:
+        """What `.env` says now; secrets. Raises ConfigInvalid if it cannot be read any more."""
+        return self.dotenv_file.values()
+
     def environment(self) -> dict[str, str]:
-        """`.env` under the real environment, which wins: where keys are looked up."""
+        """`.env` under the real environment, which wins: where keys are looked up. Raises as `dotenv`."""
         return {**self.dotenv, **self.environ}
 
 
@@ -108,12 +127,12 @@ def load_settings(workspace: Path | None, *, environ: Mapping[str, str], cwd: Pa
     """
     root, found_by = find_workspace(workspace, environ, cwd, home)
     user_file = _user_config(environ, home)
-    dotenv = _read_dotenv(root / ".env")
+    dotenv_file = DotenvFile(root / ".env")
     layers = [
         ("default", _BUILT_IN),
         (str(user_file), _read_config(user_file)),
         ("config.yaml", _read_config(root / "config.yaml")),
-        *_variables(environ, dotenv),
+        *_variables(environ, dotenv_file.values()),
     ]
     values = {key: value for _, layer in layers for key, value in layer.items()}
     origins = {key: origin for origin, layer in layers for key in layer}
@@ -137,7 +156,7 @@ def load_settings(workspace: Path | None, *, environ: Mapping[str, str], cwd: Pa
         http=HttpSettings(**_below(values, "http")),
         prices=None if values["prices"] is None else place.path(values["prices"]),
         log_level=values["log_level"],
-        dotenv=dotenv,
+        dotenv_file=dotenv_file,
         environ=dict(environ),
         origins={"workspace": found_by, **origins},
     )

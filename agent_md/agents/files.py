@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent_md.errors import UsageError
 
-__all__ = ["Unreadable", "decode", "read_file"]
+__all__ = ["Unreadable", "decode", "file_stamp", "read_file"]
 
 _UTF16_OR_32 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 
@@ -36,6 +36,15 @@ def read_file(path: Path, limit: int) -> bytes:
     if len(data) > limit:
         raise Unreadable(f"is larger than {limit // 1024} KiB; make it smaller")
     return data
+
+
+def file_stamp(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file is written or replaced; None for what cannot be looked at."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def decode(data: bytes) -> str:

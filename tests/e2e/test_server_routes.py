@@ -49,6 +49,14 @@ class TestShapes:
         (invalid,) = server.client.get("/agents/invalid").body
         assert "confrim" in invalid["error"]
 
+    def test_a_key_that_is_added_to_dotenv_counts(self, server: Server) -> None:
+        agent = server.workspace / "agents/keyed.md"
+        agent.write_text("---\nmodel: {provider: google, name: gemini-2.5-flash, base_url: 'http://127.0.0.1:9'}\n---\n")
+        refused = server.client.post("/agents/keyed/run")
+        assert (refused.status, "GOOGLE_API_KEY" in refused.body["detail"]) == (422, True)
+        (server.workspace / ".env").write_text("GOOGLE_API_KEY=a-key\n")
+        assert server.client.post("/agents/keyed/run").status == 200
+
     def test_names_with_blanks_and_accents(self, server: Server) -> None:
         folder = server.workspace / "agents"
         (folder / "x.md").write_text(

@@ -260,6 +260,20 @@ def test_xdg_config_home_is_where_the_user_config_is(workspace: Path) -> None:
     assert load(workspace, {"XDG_CONFIG_HOME": "xdg"}).log_level == "INFO"
 
 
+def test_what_dotenv_says_is_read_again_when_it_changes(workspace: Path) -> None:
+    settings = load(workspace)
+    assert "A" not in settings.environment()
+    (workspace / ".env").write_text("A=1")
+    assert settings.environment()["A"] == "1"
+    (workspace / ".env").write_text("A=two")
+    assert settings.environment()["A"] == "two"
+    (workspace / ".env").write_text("A=2\nno line")
+    with pytest.raises(ConfigInvalid, match=r"\.env:2: "):
+        settings.environment()
+    (workspace / ".env").unlink()
+    assert settings.dotenv == {}
+
+
 def test_the_real_environment_wins_over_dotenv(workspace: Path) -> None:
     (workspace / ".env").write_text(
         "A=s3cret\nB=s3cret\nAGENTMD_API_KEY=k\nAGENTMD_LOG_LEVEL=ERROR\nAGENTMD_WORKSPACE=/x"
