@@ -185,6 +185,9 @@ class Sessions(Protocol):
     def count(self) -> int:
         """How many sessions there are, of all agents."""
 
+    def under_way(self, agent: str, session_id: str) -> list[ExecutionId]:
+        """Its turns that have not ended, oldest first; none if there is no such session."""
+
     def open_requests(self, agent: str, session_id: str) -> list[Request]:
         """Open requests of its turns under way, oldest first; none if there is no such session."""
 
@@ -386,9 +389,12 @@ class Outbox(Protocol):
     def next_due(self, *, mine: Collection[str]) -> float | None:
         """When the next delivery is due whose event id is not in `mine`."""
 
-    def claim(self, worker: WorkerId, *, mine: Collection[str], full: Collection[str]) -> Delivery | None:
+    def claim(
+        self, worker: WorkerId, *, mine: Collection[str], full: Collection[str], first: bool = False
+    ) -> Delivery | None:
         """Takes the delivery that is due the longest and whose lane is not in `full`, and counts an attempt. Not one
-        that another living worker holds, nor one of `mine`: those that `worker` is at. None if there is none."""
+        that another living worker holds, nor one of `mine`: those that `worker` is at. With `first` only one that was
+        never attempted. None if there is none."""
 
     def freeze(self, event_id: str, body: str, *, told: Collection[str]) -> bool:
         """Keeps the body of a delivery, for this attempt and all others. Deliveries of the same execution to the same

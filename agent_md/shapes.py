@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from agent_md.agents.spec import AgentSpec
 from agent_md.executions.chat_messages import reply
-from agent_md.executions.model import Event, EventType, Execution, Preview, Request
+from agent_md.executions.model import Event, EventType, Execution, Request
 from agent_md.executions.sessions import Session, SessionStatus
+from agent_md.executions.views import preview_shape
 
 __all__ = [
     "PathStep",
@@ -82,7 +83,7 @@ def request_shape(request: Request, *, drifted: bool, path: Sequence[PathStep] =
         "questions": None if request.questions is None else list(request.questions),
         "payload": request.payload,
         "response_schema": request.response_schema,
-        "preview": None if request.preview is None else _preview_shape(request.preview),
+        "preview": None if request.preview is None else preview_shape(request.preview),
         "digest": request.digest,
         "drifted": drifted,
         "created_at": iso_time(request.created_at),
@@ -226,8 +227,3 @@ def session_summary(session: Session) -> dict[str, Any]:
 def invalid_shape(file: str, error: str) -> dict[str, str]:
     """An agent file that cannot be used, with the reason."""
     return {"file": file, "error": error}
-
-
-def _preview_shape(preview: Preview) -> dict[str, Any]:
-    optional = {"diff": preview.diff, "size": preview.size, "type": preview.type}
-    return {"resolved": preview.resolved} | {key: value for key, value in optional.items() if value is not None}

@@ -17,7 +17,7 @@ from agent_md.engines.hub import Hub
 from agent_md.errors import AgentmdError, UsageError
 from agent_md.executions.model import Execution
 from agent_md.executions.model import Request as HumanRequest
-from agent_md.ports import Engine, Store
+from agent_md.ports import Engine, NewAnswer, Store
 from agent_md.shapes import request_shape
 
 __all__ = ["Announcement", "Context", "ServerContext"]
@@ -28,6 +28,8 @@ Announcement = tuple[str, dict[str, Any]]
 """Name and data of an event that is told and not stored."""
 
 _MOST_ANNOUNCEMENTS = 1000
+_CHECKS = 2
+"""Answers that are checked against a schema at once; the threads for it are also those of tools."""
 _AGENTS_S = 1.0
 _EXPIRY_S = (1.0, 60.0)
 """How often is looked for expired sessions, at least and at most."""
@@ -44,6 +46,7 @@ class ServerContext:
         self.started = time.monotonic()
         self.stopping = False
         self.streams = 0
+        self._checks = asyncio.Semaphore(_CHECKS)
         self._announced_to: set[asyncio.Queue[Announcement]] = set()
         self._known_agents = app.registry
 
@@ -63,6 +66,22 @@ class ServerContext:
         """Requests that are overdue now are not open any more."""
         if self.store.settle_overdue():
             self.hub.stored()
+
+    def begun(self, execution: Execution) -> None:
+        """Tells of a new execution; who waits for its session does not know of this turn yet."""
+        if execution.session_id is not None:
+            self.hub.wake(frozenset(self.store.sessions.under_way(execution.agent, execution.session_id)))
+        self.hub.stored()
+
+    async def new_answer(self, request: HumanRequest, response: Any) -> NewAnswer:
+        """The validated answer to a request; nothing is recorded. Raises AnswerRefused.
+
+        To check a schema may take seconds, in which everything else goes on."""
+        execution = self.store.execution(request.execution_id)
+        if request.response_schema is None:
+            return self.app.new_answer(execution, request, response)
+        async with self._checks:
+            return await asyncio.to_thread(self.app.new_answer, execution, request, response)
 
     def agent_name(self, name: str) -> str:
         """The name as the agent's file writes it; one that no usable file has is left as it is."""

@@ -19,13 +19,14 @@ from agent_md.api.schemas import (
     RunAnswer,
     RunBody,
 )
+from agent_md.api.strict_body import StrictRoute
 from agent_md.executions.model import TriggerKind
 from agent_md.ports import Idempotency
 from agent_md.shapes import agent_detail, agent_shape, execution_shape, invalid_shape
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/agents", tags=["agents"])
+router = APIRouter(prefix="/agents", tags=["agents"], route_class=StrictRoute)
 
 
 def _last_run(context: ServerContext, name: str) -> float | None:
@@ -79,7 +80,7 @@ async def run(
         claimed=False,
         idempotency=None if idempotency_key is None else Idempotency(idempotency_key, _digest(given)),
     )
-    context.hub.stored()
+    context.begun(execution)
     return {"execution_id": execution.id, "model": str(context.app.spec_of(execution).model)}
 
 

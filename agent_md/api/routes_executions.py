@@ -21,6 +21,7 @@ from agent_md.api.schemas import (
     RespondBody,
 )
 from agent_md.api.sse import execution_stream, sse_response
+from agent_md.api.strict_body import StrictRoute
 from agent_md.errors import UnknownRequest
 from agent_md.executions.model import ExecutionId, Status
 from agent_md.shapes import event_shape, execution_detail, execution_shape
@@ -39,7 +40,7 @@ _Limit = Annotated[int, Query(ge=1, le=1000)]
 _Offset = Annotated[int, Query(ge=0, le=2**62)]
 _LOCAL = "api"
 
-router = APIRouter(tags=["executions"])
+router = APIRouter(tags=["executions"], route_class=StrictRoute)
 
 
 @router.get("/executions", response_model=list[ExecutionSummary], responses=documented(422))
@@ -115,7 +116,7 @@ async def respond(context: Context, execution_id: _Id, body: RespondBody) -> dic
     """Answers a request. The first answer wins; the same answer again is taken again."""
     execution = context.store.execution(ExecutionId(execution_id))
     request = context.app.choose_request(execution, body.request_id)
-    answer = context.app.new_answer(execution, request, body.response)
+    answer = await context.new_answer(request, body.response)
     context.store.record_answers([answer], by=body.by or _LOCAL)
     context.hub.stored()
     return {"status": "resuming", "execution_id": execution.id}

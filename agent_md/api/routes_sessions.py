@@ -23,6 +23,7 @@ from agent_md.api.session_schemas import (
     SessionSummary,
     Webhook,
 )
+from agent_md.api.strict_body import StrictRoute
 from agent_md.api.waiting import while_running
 from agent_md.errors import SessionNotInterrupted, UnknownRequest, UsageError
 from agent_md.executions.chat_messages import beside_text, chat_message, stored_message
@@ -30,7 +31,7 @@ from agent_md.executions.model import Call, HookTarget, RequestId, TriggerKind
 from agent_md.executions.model import Request as HumanRequest
 from agent_md.executions.sessions import Session as FoundSession
 from agent_md.executions.sessions import SessionStatus
-from agent_md.executions.views import answer_from_view, interrupt_view
+from agent_md.executions.views import answer_from_view, previewed_view
 from agent_md.shapes import session_shape, session_summary
 from agent_md.webhooks.targets import check_target
 
@@ -41,7 +42,7 @@ _LOCATION = {"headers": {"Location": {"description": "The session's path.", "sch
 _NO_UUID = {"model": Detail, "description": "The id is no UUID, or the body no JSON in UTF-8."}
 _NO_CUSTOM_IDS = {"model": Detail, "description": "`server.allow_custom_ids` is off."}
 
-_routes = APIRouter(prefix="/sessions", tags=["sessions"])
+_routes = APIRouter(prefix="/sessions", tags=["sessions"], route_class=StrictRoute)
 
 
 @_routes.post(
@@ -161,7 +162,7 @@ async def resume(place: Place, session_id: str, body: Resume) -> dict[str, Any]:
     context, session = place.context, place.find(session_id)
     asked = _asked(place, session, body.interrupt_id)
     value = answer_from_view(asked, _call(place, asked), body.value)
-    answer = context.app.new_answer(context.store.execution(asked.execution_id), asked, value)
+    answer = await context.new_answer(asked, value)
     context.store.record_answers([answer], by=_BY)
     context.hub.stored()
     now = context.store.sessions.get(session.agent, session.id)
@@ -203,7 +204,7 @@ def _shown(place: SessionPlace, session: FoundSession) -> dict[str, Any]:
         asked = sessions.open_requests(session.agent, session.id)
         if not asked:  # another process took the last answer since
             session = sessions.get(session.agent, session.id)
-    return session_shape(session, [interrupt_view(request, _call(place, request)) for request in asked])
+    return session_shape(session, [previewed_view(request, _call(place, request)) for request in asked])
 
 
 def _call(place: SessionPlace, request: HumanRequest) -> Call:
@@ -225,6 +226,6 @@ def _asked(place: SessionPlace, session: FoundSession, interrupt_id: str) -> Hum
         ) from None
 
 
-router = APIRouter()
+router = APIRouter(route_class=StrictRoute)
 router.include_router(_routes)
 router.include_router(_routes, prefix="/agents/{name}", dependencies=[Depends(in_agent_path)])

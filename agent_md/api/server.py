@@ -19,6 +19,7 @@ from agent_md import __version__
 from agent_md.api.address import Address, ServerLock, socket_path, stored_key, write_address
 from agent_md.api.application import make_application
 from agent_md.api.context import ServerContext
+from agent_md.api.descriptors import connection_limit, tell_exhaustion_seldom
 from agent_md.app import App
 from agent_md.engines.hub import Hub
 from agent_md.engines.local import LocalEngine
@@ -95,6 +96,7 @@ async def _serve(
 ) -> None:
     """`tell` is called when the server is ready, and when it begins to stop. Raises what ended it unasked."""
     stop = asyncio.Event()
+    tell_exhaustion_seldom(asyncio.get_running_loop())
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     hub = Hub(app.store)
@@ -133,6 +135,7 @@ def _uvicorn_config(application: FastAPI) -> uvicorn.Config:
         access_log=False,
         lifespan="off",
         backlog=_BACKLOG,
+        limit_concurrency=connection_limit(),
         timeout_graceful_shutdown=_CONNECTIONS_S,
     )
 

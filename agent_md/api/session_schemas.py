@@ -18,6 +18,7 @@ __all__ = [
     "Interrupt",
     "Moved",
     "PostMessage",
+    "Preview",
     "Resume",
     "Session",
     "SessionSummary",
@@ -64,8 +65,7 @@ class GivenMessage(ChatMessage):
     @classmethod
     def _readable(cls, calls: list[ToolCall] | None) -> list[ToolCall] | None:
         for call in calls or []:
-            if is_too_deep(read_arguments(call.function.arguments)):
-                raise ValueError(f"the arguments of {call.function.name} are nested deeper than {MAX_DEPTH}")
+            read_arguments(call.function.arguments)
         if calls and len({call.id for call in calls}) < len(calls):
             raise ValueError("two calls have the same id")
         return calls
@@ -122,12 +122,22 @@ class Resume(BaseModel):
     _checked = model_validator(mode="before")(storable)
 
 
+class Preview(Open):
+    """What a call would do. What it lacks is left out, except `resolved`."""
+
+    resolved: str | None = Field(description="The path that the call means.")
+    diff: str | None = Field(default=None, description="What would change in the file.")
+    size: int | None = Field(default=None, description="Bytes.")
+    type: str | None = None
+
+
 class Interrupt(Open):
     """What a human is asked."""
 
     interrupt_id: str
     type: str = Field(description="tool_approval, user_input, or the own one of a custom interrupt.")
     payload: dict[str, Any]
+    preview: Preview | None = Field(default=None, description="Of a call that is to be approved, if it has one.")
 
 
 class Session(Open):

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from fastapi import Request
 
 from agent_md.api.context import ServerContext
+from agent_md.errors import UnknownSession
 from agent_md.executions.sessions import Session, SessionStatus
 
 __all__ = ["while_running"]
@@ -21,21 +22,33 @@ _LOOK_S = 10.0
 
 async def while_running(context: ServerContext, found: Session, timeout: float | None, request: Request) -> Session:
     """The session as soon as it is not `running` any more; as it is then after `timeout` seconds, when the client has
-    left, and when the server stops. Raises UnknownSession once it is deleted."""
+    left, and when the server stops. Raises UnknownSession once it is deleted, also if there is another one of its id."""
     end = math.inf if timeout is None else time.monotonic() + timeout
     with context.counted_stream():
         async with _departure(request) as left:
             while True:
                 session = context.store.sessions.get(found.agent, found.id)
+                if session.created_at != found.created_at:
+                    raise UnknownSession(f"session not found: the session {found.id} of {found.agent} was deleted")
                 rest = end - time.monotonic()
                 over = session.status is not SessionStatus.RUNNING or context.stopping or left.done() or rest <= 0
-                if over or session.turn is None:
+                if over:
                     return session
                 # Nothing is awaited since the look, so what comes after it is published after this begins.
-                with context.hub.watch(session.turn.id, pieces=False) as watch:
-                    news = asyncio.create_task(watch.wait(min(rest, _LOOK_S)))
-                    await asyncio.wait({news, left}, return_when=asyncio.FIRST_COMPLETED)
-                    news.cancel()
+                await _news(context, session, min(rest, _LOOK_S), left)
+
+
+async def _news(context: ServerContext, session: Session, seconds: float, left: asyncio.Task[None]) -> None:
+    """Returns when something happens in one of the session's turns, after `seconds`, and when the client has left."""
+    with contextlib.ExitStack() as stack:
+        turns = context.store.sessions.under_way(session.agent, session.id)
+        watches = [stack.enter_context(context.hub.watch(turn, pieces=False)) for turn in turns]
+        if not watches:  # another process has ended the last one since the look
+            return
+        news = [asyncio.create_task(watch.wait(seconds)) for watch in watches]
+        await asyncio.wait({*news, left}, return_when=asyncio.FIRST_COMPLETED)
+        for task in news:
+            task.cancel()
 
 
 @contextlib.asynccontextmanager

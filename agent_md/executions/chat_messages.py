@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from agent_md.executions.json_values import parse_strictly
+from agent_md.executions.json_values import MAX_DEPTH, is_too_deep, json_size, parse_strictly
 
 __all__ = ["beside_text", "chat_message", "read_arguments", "reply", "stored_message"]
 
@@ -58,10 +58,14 @@ def reply(text: str) -> dict[str, Any]:
 
 
 def read_arguments(text: str) -> dict[str, Any]:
-    """The arguments of a call. Raises ValueError for what is no JSON object."""
+    """The arguments of a call. Raises ValueError for what is no JSON object, or one that could not be given out again:
+    nested too deeply, or with half a surrogate pair."""
     value = parse_strictly(text)
     if not isinstance(value, dict):
         raise ValueError("the arguments of a call are a JSON object")
+    if is_too_deep(value):
+        raise ValueError(f"the arguments of a call are nested deeper than {MAX_DEPTH}")
+    json_size(value)
     return value
 
 

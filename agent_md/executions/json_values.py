@@ -18,9 +18,10 @@ _BRIEF = 80
 
 
 def parse_strictly(text: str) -> Any:
-    """The value of a JSON text. Raises ValueError for what is no JSON, and for numbers that no JSON number can hold."""
+    """The value of a JSON text. Raises ValueError for what is no JSON, for numbers that no JSON number can hold, and for
+    a key that comes twice: of two answers in one, nobody knows which is meant."""
     try:
-        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_object)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -67,6 +68,15 @@ def _inner(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return list(value.values())
     return list(value) if isinstance(value, list | tuple) else []
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {brief(key)} comes twice in one object")
+        found[key] = value
+    return found
 
 
 def _finite(text: str) -> float:

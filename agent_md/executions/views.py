@@ -13,10 +13,10 @@ from typing import Any
 from agent_md.errors import AnswerRefused
 from agent_md.executions.answers import check_json, validate_response
 from agent_md.executions.json_values import brief
-from agent_md.executions.model import Call, Request, RequestKind, RequestSource
+from agent_md.executions.model import Call, Preview, Request, RequestKind, RequestSource
 from agent_md.executions.questions import Answers, read_answers
 
-__all__ = ["answer_from_view", "interrupt_view"]
+__all__ = ["answer_from_view", "interrupt_view", "preview_shape", "previewed_view"]
 
 _ASKING_TOOL = "ask_user"
 """Confirmations that it asks are questions of their own, not about a call."""
@@ -38,6 +38,19 @@ def interrupt_view(request: Request, call: Call) -> dict[str, Any]:
     if request.source is RequestSource.TOOL:
         payload["message"] = request.message
     return _view(request, "tool_approval", payload)
+
+
+def previewed_view(request: Request, call: Call) -> dict[str, Any]:
+    """The view with, beside the payload, a `preview` of what the call would do, if there is one: for those who decide,
+    since it may hold what is in files."""
+    view = interrupt_view(request, call)
+    return view if request.preview is None else {**view, "preview": preview_shape(request.preview)}
+
+
+def preview_shape(preview: Preview) -> dict[str, Any]:
+    """`{"resolved", "diff"?, "size"?, "type"?}`; what it lacks is left out, except `resolved`."""
+    optional = {"diff": preview.diff, "size": preview.size, "type": preview.type}
+    return {"resolved": preview.resolved} | {key: value for key, value in optional.items() if value is not None}
 
 
 def answer_from_view(request: Request, call: Call, value: Any) -> Any:

@@ -23,6 +23,8 @@ _LOOK_S = 1.0
 _SHORTEST_S = 0.01
 _PLACES = 32
 _PLACES_A_LANE = 4
+_PLACES_TO_REPEAT = 16
+"""Those that failed before take no more places than these: receivers that are dead leave some to all others."""
 
 
 class Changes(Protocol):
@@ -37,7 +39,8 @@ class Changes(Protocol):
 
 
 class WebhookSender:
-    """Delivers at most 32 at once, at most 4 to one receiver: one that is slow or dead delays no other."""
+    """Delivers at most 32 at once, at most 4 to one receiver and at most 16 that failed before: those that are slow or
+    dead delay no other."""
 
     def __init__(
         self,
@@ -55,8 +58,8 @@ class WebhookSender:
         self._changes = changes
         self._worker = worker
         self._clock = clock
-        self._under_way: dict[str, str] = {}
-        """The lanes of the deliveries that are being made, by event id."""
+        self._under_way: dict[str, Delivery] = {}
+        """The deliveries that are being made, by event id."""
         self._tasks: set[asyncio.Task[bool]] = set()
         self._stopping = False
 
@@ -90,12 +93,15 @@ class WebhookSender:
             due = self._outbox.next_due(mine=self._under_way)
             if due is None or due > self._clock():
                 return
-            lanes = Counter(self._under_way.values())
+            lanes = Counter(delivery.lane for delivery in self._under_way.values())
             full = [lane for lane, count in lanes.items() if count >= _PLACES_A_LANE]
-            delivery = self._outbox.claim(self._worker, mine=self._under_way, full=full)
+            repeated = sum(delivery.attempts > 1 for delivery in self._under_way.values())
+            delivery = self._outbox.claim(
+                self._worker, mine=self._under_way, full=full, first=repeated >= _PLACES_TO_REPEAT
+            )
             if delivery is None:
                 return
-            self._under_way[delivery.event_id] = delivery.lane
+            self._under_way[delivery.event_id] = delivery
             task = asyncio.create_task(self._attempt(delivery))
             self._tasks.add(task)
             task.add_done_callback(partial(self._ended, delivery.event_id))

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
+import httpx
+
 from agent_md.agents import formats
 from agent_md.agents.spec import AgentSpec, NotifyTarget
 from agent_md.errors import UsageError
@@ -29,11 +31,12 @@ def check_target(target: HookTarget) -> HookTarget:
         formats.hook_url(target.url)
         if len(target.url) > _LONGEST_URL:
             raise ValueError(f"the address is longer than {_LONGEST_URL} characters")
+        httpx.URL(target.url)  # of names that are not ASCII not all are names of hosts
         if target.token is not None:
             check_token(target.token)
         if target.secret is not None:
             key_of(target.secret)
-    except ValueError as error:
+    except (ValueError, httpx.InvalidURL) as error:
         raise UsageError(f"the webhook cannot be used: {error}") from None
     return target
 
@@ -68,8 +71,8 @@ def _value(text: str | None, environment: Mapping[str, str]) -> str | None:
 
 
 def lane_of(url: str) -> str:
-    """Scheme, host and port of an address: all of it that a log may show."""
+    """Scheme, host and port of an address, in ASCII: all of it that a log may show."""
     parts = urlsplit(url)
-    host = parts.hostname or ""
+    host = (parts.hostname or "").encode("ascii", "backslashreplace").decode()
     port = parts.port or (443 if parts.scheme == "https" else 80)
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}"

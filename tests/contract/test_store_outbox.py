@@ -171,6 +171,17 @@ class TestClaim:
         assert claimed(store.outbox, full=("https://slow:443",)) == "b"
         assert claimed(store.outbox, mine=("b",), full=("https://slow:443", LANE)) is None
 
+    def test_only_first_attempts(self, store: Store, execution: ExecutionId) -> None:
+        add(store, "a", execution)
+        claimed(store.outbox)
+        store.outbox.postpone("a", 0.0)
+        add(store, "b", execution, due_at=1.0)
+        first = store.outbox.claim(W1, mine=(), full=(), first=True)
+        assert first is not None
+        assert (first.event_id, first.attempts) == ("b", 1)
+        assert store.outbox.claim(W1, mine=("b",), full=(), first=True) is None
+        assert claimed(store.outbox, mine=("b",)) == "a"
+
     def test_one_that_lives_keeps_it(self, store: Store, execution: ExecutionId) -> None:
         add(store, "a", execution)
         assert claimed(store.outbox, W1) == "a"

@@ -221,6 +221,20 @@ def test_the_status_is_that_of_its_turn(store: Store, clock: ManualClock) -> Non
     assert status() is SessionStatus.IDLE
 
 
+def test_what_is_under_way_in_it_is_told_oldest_first(store: Store) -> None:
+    assert store.sessions.under_way("writer", "s") == []
+    waiting, _ = parked(store, session_id="s")
+    turn(store, "Ended.")
+    start(store, session_id="other")
+    start(store, agent="reader")
+    running = start(store)
+    assert store.sessions.under_way("writer", "s") == [waiting.id, running.id]
+    store.sessions.delete("writer", "s", by="api")
+    assert store.sessions.under_way("writer", "s") == []
+    store.sessions.create("writer", "s")
+    assert store.sessions.under_way("writer", "s") == []
+
+
 def test_its_open_requests_are_those_of_its_turns_oldest_first(store: Store) -> None:
     assert store.sessions.open_requests("writer", "s") == []
     _, [first, second] = parked(store, count=2, session_id="s")

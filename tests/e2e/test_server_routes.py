@@ -131,6 +131,15 @@ class TestAnswers:
         assert server.client.get(f"/executions/{execution}").body["status"] == "waiting"
         assert asking.effects() == {}
 
+    def test_an_answer_that_says_two_things_is_none(self, server: Server, asking: World) -> None:
+        execution = run(server.client)
+        request = wait_for(server.client, execution, "waiting")["pending"][0]["request_id"]
+        raw = f'{{"request_id": "{request}", "response": {{"approved": false, "approved": true}}}}'.encode()
+        refused = server.client.request("POST", f"/executions/{execution}/respond", raw=raw)
+        assert (refused.status, "'approved' comes twice" in refused.body["detail"]) == (422, True)
+        assert server.client.get(f"/executions/{execution}").body["status"] == "waiting"
+        assert asking.effects() == {}
+
     def test_the_same_again_is_taken_a_different_one_is_not(self, server: Server, asking: World) -> None:
         execution = run(server.client)
         request = wait_for(server.client, execution, "waiting")["pending"][0]["request_id"]
@@ -228,6 +237,8 @@ class TestBadRequests:
         [
             ("POST", "/agents/worker/run", b"{broken", 422),
             ("POST", "/agents/worker/run", b"[]", 422),
+            ("POST", "/agents/worker/run", b'{"message": "a", "message": "b"}', 422),
+            ("POST", "/agents/worker/run", b'{"message": "\xff"}', 400),
             ("POST", "/agents/worker/run", b'{"args": "x"}', 422),
             ("POST", "/agents/worker/run", b'{"message": "' + b"x" * 1_000_001 + b'"}', 413),
             ("POST", "/executions/1/respond", b"", 422),

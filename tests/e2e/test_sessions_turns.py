@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -259,3 +261,24 @@ class TestDeletion:
         assert [talk.get().status for talk in talks] == [404] * 10
         until(lambda: not server.client.get("/health").body["working"])
         assert [talk.get().status for talk in talks] == [404] * 10
+
+
+def test_an_answer_that_takes_long_to_check_holds_up_nobody(tmp_path: Path) -> None:
+    world = talking_world(tmp_path / "ws")
+    tools = world.workspace / "agents/_config/tools/effects.py"
+    slow = 'response_schema={"type": "string", "pattern": "^(a+)+$"}'
+    tools.write_text(tools.read_text().replace("response_schema=schema", slow))
+    with Server(world.workspace) as server, ThreadPoolExecutor(1) as pool:
+        talk = Talk.begin(server)
+        (asked,) = talk.told("place")["interrupts"]
+        answering = pool.submit(talk.resume, asked, "a" * 40 + "!")
+        longest = 0.0
+        while not answering.done():
+            begun = time.monotonic()
+            assert talk.client.get("/health").status == 200
+            longest = max(longest, time.monotonic() - begun)
+        assert longest < 1.5
+        assert answering.result().status == 422
+        assert talk.get().body["status"] == "interrupted"
+        assert talk.resume(asked, "aa").status == 200
+        assert talk.rest()["response"]["content"] == "There."

@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -173,3 +173,47 @@ def test_a_stop_of_the_server_answers(tmp_path: Path) -> None:
             polling = _poll(pool, talk)
             assert server.stop().code == 0
             assert polling.result(timeout=5).body["status"] == "running"
+
+
+def _start(talk: Talk, message: str) -> None:
+    started = talk.client.post(f"{talk.base}/run", {"message": message, "session_id": talk.id})
+    assert started.status == 200, started
+
+
+@pytest.mark.parametrize("messages", [("late", "slow"), ("slow", "late")])
+def test_each_of_several_turns_at_once_wakes(tmp_path: Path, messages: tuple[str, str]) -> None:
+    world = talking_world(tmp_path / "ws")
+    agent = world.workspace / "agents/worker.md"
+    agent.write_text(agent.read_text().replace("tools:", "on_pending: parallel\ntools:"))
+    with Server(world.workspace) as server, ThreadPoolExecutor(1) as pool:
+        talk = Talk.begin(server)
+        for message in messages:
+            _start(talk, message)
+        begun = time.monotonic()
+        assert pool.submit(talk.get, "?wait=true").result(timeout=20).body["status"] == "interrupted"
+        assert time.monotonic() - begun < 5
+
+
+def test_a_turn_that_begins_while_another_is_waited_for_wakes_too(tmp_path: Path) -> None:
+    world = talking_world(tmp_path / "ws")
+    agent = world.workspace / "agents/worker.md"
+    agent.write_text(agent.read_text().replace("tools:", "on_pending: parallel\ntools:"))
+    with Server(world.workspace) as server, ThreadPoolExecutor(1) as pool:
+        talk = Talk.begin(server)
+        _start(talk, "slow")
+        polling = _poll(pool, talk)
+        _start(talk, "one")
+        assert _taken(lambda: polling.result(timeout=20)) < 5
+        assert polling.result().body["status"] == "interrupted"
+
+
+def test_a_session_that_is_deleted_and_begun_again_is_another_one(tmp_path: Path) -> None:
+    world = talking_world(tmp_path / "ws", "server: {allow_custom_ids: true}\n")
+    with Server(world.workspace) as server, ThreadPoolExecutor(1) as pool:
+        talk = Talk.begin(server)
+        talk.say("slow")
+        polling = _poll(pool, talk)
+        with closing(world.store()) as store:
+            store.sessions.delete("worker", talk.id, by="somebody")
+            store.sessions.create("worker", talk.id)
+        assert polling.result(timeout=20).status == 404

@@ -54,13 +54,16 @@ class MemoryOutbox:
         with self._state.lock:
             return min((row.due_at for event_id, row in self._rows.items() if event_id not in mine), default=None)
 
-    def claim(self, worker: WorkerId, *, mine: Collection[str], full: Collection[str]) -> Delivery | None:
+    def claim(
+        self, worker: WorkerId, *, mine: Collection[str], full: Collection[str], first: bool = False
+    ) -> Delivery | None:
         with self._state.transaction():
             now = self._state.now()
             free = [
                 (row.due_at, event_id)
                 for event_id, row in self._rows.items()
                 if row.due_at <= now and event_id not in mine and row.new.lane not in full and self._free(row, worker)
+                if not (first and row.attempts)
             ]
             if not free:
                 return None

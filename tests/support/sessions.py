@@ -39,6 +39,8 @@ conversations:
     turns: [{delay: 60s, text: Late.}]
   - match: {user: ^stubborn}
     turns: [{calls: [{name: stubborn}]}, {text: At last.}]
+  - match: {user: ^late}
+    turns: [{delay: 500ms, calls: [{name: danger, args: {key: A}}]}, {text: It was decided.}]
   - match: {user: ^soon}
     turns: [{delay: 300ms, text: Soon.}]
   - match: {user: ^fails at once}

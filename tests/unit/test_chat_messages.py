@@ -50,7 +50,9 @@ def test_what_is_said_beside_the_text_is_no_part_of_the_message() -> None:
     assert beside_text({"role": "user", "content": "x", "name": None, "user_params": None}) == {}
 
 
-@pytest.mark.parametrize("text", ["", "[]", "1", "null", '{"a": NaN}', '{"a": 1e999}', "{" * 5000])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "1", "null", '{"a": NaN}', '{"a": 1e999}', "{" * 5000, r'{"a": "\ud800"}', r'{"\udfff": 1}']
+)
 def test_arguments_are_a_json_object(text: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         read_arguments(text)

@@ -11,7 +11,7 @@ from agent_md.cli.text import is_suspicious
 from agent_md.errors import AnswerRefused
 from agent_md.executions.json_values import MAX_DEPTH, has_no_json_number, is_too_deep, parse_strictly
 
-NO_VALUES = ["1e999", "[-1e999]", "NaN", '{"a": Infinity}', "{", "[" * 100_000]
+NO_VALUES = ["1e999", "[-1e999]", "NaN", '{"a": Infinity}', "{", "[" * 100_000, '{"a": 1, "a": 1}', '[{"b": {"a": 1, "a": 2}}]']
 
 
 def nested(depth: int) -> Any:
@@ -20,7 +20,7 @@ def nested(depth: int) -> Any:
 
 @pytest.mark.parametrize("text", NO_VALUES, ids=lambda text: text[:12])
 def test_what_no_face_takes(text: str) -> None:
-    with pytest.raises(ValueError, match=r"Expecting|not a JSON|too large|too deeply"):
+    with pytest.raises(ValueError, match=r"Expecting|not a JSON|too large|too deeply|comes twice"):
         parse_strictly(text)
     with pytest.raises(AnswerRefused):
         parse_json(text)

@@ -146,6 +146,7 @@ class TestTargets:
             ("https://a.example/secret?key=1", "https://a.example:443"),
             ("http://A.example:8080", "http://a.example:8080"),
             ("http://[::1]/x", "http://[::1]:80"),
+            ("http://a\x9b31m\u202e.example", r"http://a\x9b31m\u202e.example:80"),
         ],
     )
     def test_a_lane_is_the_part_that_is_no_secret(self, url: str, lane: str) -> None:
@@ -164,8 +165,9 @@ class TestTargets:
                 HookTarget("https://a.example/", secret="whsec_hunter2"),
             ),
             HookTarget("https://a.example/" + "x" * 2048),
+            HookTarget("https://a\x9b31m.example/hunter2"),
         ],
-        ids=["scheme", "no scheme", "password", "token", "secret", "long"],
+        ids=["scheme", "no scheme", "password", "token", "secret", "long", "no host's name"],
     )
     def test_one_that_cannot_be_used_is_refused_without_being_shown(self, target: HookTarget) -> None:
         with pytest.raises(UsageError, match="webhook") as refused:

@@ -106,6 +106,32 @@ async def test_one_that_is_slow_delays_no_other(store: Store, post: ScriptedPost
     assert len({sent.body["event_id"] for sent in post.sent}) == 51
 
 
+async def test_any_number_that_fail_again_and_again_leave_places_to_others(
+    store: Store, post: ScriptedPost, webhooks: Webhooks, clock: ManualClock
+) -> None:
+    dead = [NotifyTarget(f"https://dead-{number}.example/") for number in range(40)]
+    post.replies = [Reply(500)] * len(dead)
+    end(store, *dead)
+    async with webhooks.running():
+        await until(lambda: len(post.sent) == len(dead))
+        let_go = asyncio.Event()
+
+        async def hold(url: str) -> None:
+            if "dead" in url:
+                await let_go.wait()
+
+        post.hold = hold
+        clock.advance(3600)
+        webhooks.changes.tell()
+        await until(lambda: len(post.sent) == len(dead) + 16)
+        end(store, QUICK)
+        webhooks.changes.tell()
+        await until(lambda: post.sent[-1].url == QUICK.url)
+        assert len(post.sent) == len(dead) + 17
+        let_go.set()
+        await until(lambda: len(post.sent) == 2 * len(dead) + 1)
+
+
 async def test_not_more_than_its_places_at_once(store: Store, post: ScriptedPost, webhooks: Webhooks) -> None:
     release, at_once, most = asyncio.Event(), 0, 0
 

@@ -53,14 +53,16 @@ class SqliteOutbox:
         (due,) = self._db.one(f"SELECT min(due_at) FROM deliveries WHERE event_id NOT IN {_LISTED}", _list(mine))
         return None if due is None else float(due)
 
-    def claim(self, worker: WorkerId, *, mine: Collection[str], full: Collection[str]) -> Delivery | None:
+    def claim(
+        self, worker: WorkerId, *, mine: Collection[str], full: Collection[str], first: bool = False
+    ) -> Delivery | None:
         with self._db.write():
             now = self._clock()
             row = self._db.one(
                 f"SELECT event_id FROM deliveries WHERE due_at <= ? AND event_id NOT IN {_LISTED}"
                 f" AND lane NOT IN {_LISTED} AND (holder IS NULL OR holder NOT IN {_LISTED})"
-                " ORDER BY due_at, event_id LIMIT 1",
-                *(now, _list(mine), _list(full), _list(self._others(worker))),
+                " AND (NOT ? OR attempts = 0) ORDER BY due_at, event_id LIMIT 1",
+                *(now, _list(mine), _list(full), _list(self._others(worker)), first),
             )
             if row is None:
                 return None

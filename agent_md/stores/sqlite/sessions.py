@@ -113,6 +113,14 @@ class SqliteSessions:
     def count(self) -> int:
         return int(self._db.one("SELECT count(*) FROM sessions WHERE deleted_at IS NULL")[0])
 
+    def under_way(self, agent: str, session_id: str) -> list[ExecutionId]:
+        rows = self._db.all(
+            f"SELECT x.id FROM sessions s JOIN executions x ON {_OF_SESSION}"
+            f" WHERE s.deleted_at IS NULL AND s.agent = ? AND s.session_id = ? AND {_ACTIVE} ORDER BY x.id",
+            *(agent, session_id),
+        )
+        return [ExecutionId(row[0]) for row in rows]
+
     def open_requests(self, agent: str, session_id: str) -> list[Request]:
         rows = self._db.all(f"{_REQUEST} AND {_ACTIVE} AND a.request_id IS NULL ORDER BY r.seq", agent, session_id)
         return [to_request(row) for row in rows]
