@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from agent_md.tools.sandbox import Sandbox
 
 __all__ = ["AgentParts"]
+
+
+_SHORTEST_SECRET = 8
+"""A shorter value, such as `true`, is no secret, and other variables may have it too."""
 
 
 class AgentParts:
@@ -40,13 +44,22 @@ class AgentParts:
 
     def prompt(self, spec: AgentSpec, args: Sequence[str], message: str | None) -> Prompt:
         """The system and human messages of a new execution. Raises UsageError naming a variable that is missing."""
+        environ = self.settings.environment()
         return render(
-            *(spec.body, args, message, self.settings.environment(), self._never_in_prompts(spec)),
+            *(spec.body, args, message, environ, self._never_in_prompts(spec, environ)),
             placeholders=[secret.name for secret in spec.secrets],
         )
 
-    def _never_in_prompts(self, spec: AgentSpec) -> Collection[str]:
-        return {*self.settings.dotenv, *(secret.name for secret in spec.secrets), *KEY_VARIABLES, "AGENTMD_API_KEY"}
+    def _never_in_prompts(self, spec: AgentSpec, environ: Mapping[str, str]) -> Collection[str]:
+        """The variables that hold a secret, by their name or because their value is that of one that does."""
+        hooks = [text for target in spec.notify for text in (target.token, target.secret) if text is not None]
+        named = {
+            *(*self.settings.dotenv, *KEY_VARIABLES, "AGENTMD_API_KEY"),
+            *(secret.name for secret in spec.secrets),
+            *(text.removeprefix("${").removesuffix("}") for text in hooks),
+        }
+        values = {environ[name] for name in named if len(environ.get(name, "")) >= _SHORTEST_SECRET}
+        return named | {name for name, value in environ.items() if value in values}
 
     def tools(self, spec: AgentSpec, *, lenient: bool = False) -> dict[str, Tool]:
         """The tools of an agent by name. With `lenient` a module that cannot be loaded is left out, else UsageError."""
