@@ -9,7 +9,6 @@ import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from agent_md.agents.registry import Registry, agent_files, scan
 from agent_md.agents.spec import AgentSpec
 from agent_md.checking import AgentChecks
 from agent_md.errors import AgentDisabled, UnknownExecution
+from agent_md.executions.days import local_midnight
 from agent_md.executions.model import (
     Execution,
     ExecutionId,
@@ -236,7 +236,7 @@ class App:
             sink=sink,
             workspace=self.settings.workspace,
             resolve_path=lambda path: sandbox.resolve(path, write=False).path,
-            spent_today=lambda: self.reading_store.spent(spec.name, _midnight()),
+            spent_today=lambda: self.reading_store.spent(spec.name, local_midnight(time.time())),
             close=model.close,
         )
 
@@ -270,8 +270,3 @@ class App:
             self._checkpoints.close()
         if self._store is not None:
             self._store.close()
-
-
-def _midnight() -> float:
-    """When today began in the zone of this machine, in seconds since 1970."""
-    return datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0).timestamp()

@@ -106,6 +106,8 @@ def _log_to_file(settings: Settings) -> None:
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"))
     logging.getLogger().addHandler(handler)
     logging.getLogger().setLevel(settings.log_level)
+    for name in ("httpx", "httpx2"):  # they tell each address that is asked, which may hold a password or a token
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def each_change(workspace: Path | None, *, follow: bool) -> Iterator[App]:

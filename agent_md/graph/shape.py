@@ -70,7 +70,13 @@ def _renamed(message: AIMessage, fresh: dict[str, str]) -> AIMessage:
     content = message.content
     if isinstance(content, list):
         content = [_renamed_block(block, fresh) for block in content]
-    return message.model_copy(update={"tool_calls": calls, "content": content})
+    beside = {name: _renamed_keys(value, fresh) for name, value in message.additional_kwargs.items()}
+    return message.model_copy(update={"tool_calls": calls, "content": content, "additional_kwargs": beside})
+
+
+def _renamed_keys(value: Any, fresh: dict[str, str]) -> Any:
+    """Gemini's client keeps the thought signatures of the calls by their ids."""
+    return {fresh.get(key, key): kept for key, kept in value.items()} if isinstance(value, dict) else value
 
 
 def _renamed_block(block: Any, fresh: dict[str, str]) -> Any:

@@ -44,7 +44,7 @@ async def _stream(
         async with aclosing(inner) as chunks:
             async for chunk in chunks:
                 yield chunk
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, UnicodeDecodeError):
         raise ProviderFailure("the stream held a line that is not JSON, or half of one", transient=True) from None
     except ValueError as error:
         # langchain has no class of its own for this.

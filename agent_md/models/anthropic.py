@@ -24,7 +24,7 @@ class _Claude(ChatAnthropic):
     @cached_property
     def _async_client(self) -> AsyncAnthropic:
         options = self._client_params
-        http_client = DefaultAsyncHttpxClient(timeout=self.default_request_timeout)
+        http_client = DefaultAsyncHttpxClient(timeout=self.default_request_timeout, follow_redirects=False)
         client = AsyncAnthropic(**options, http_client=http_client)
         client._custom_headers = options["default_headers"]  # without those of ANTHROPIC_CUSTOM_HEADERS
         return client

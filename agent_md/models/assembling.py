@@ -6,6 +6,7 @@ What providers do differently is known by `model_provider`, which their clients 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, cast
 
@@ -75,14 +76,19 @@ def _calls(chunks: Sequence[ToolCallChunk], full: bool) -> tuple[list[ToolCall],
 def _arguments(text: str) -> dict[str, Any] | None:
     try:
         # Line breaks inside of texts are a common slip of models, and mean what they seem to.
-        args = json.loads(text, strict=False, parse_constant=_refuse_constant)
+        args = json.loads(text, strict=False, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError):
         return None
     return args if isinstance(args, dict) else None
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def _refuse(name: str) -> NoReturn:
     raise ValueError(name)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
 
 
 # What each provider's answers need at their end
@@ -106,6 +112,8 @@ def _finish_openai(message: AIMessage) -> None:
         return
     reason = _reason(message, "finish_reason")
     calls = message.tool_calls or message.invalid_tool_calls
+    if message.additional_kwargs.get("refusal") and not message.text and not calls:
+        raise ProviderFailure("the model refused to answer", transient=False)
     if reason.startswith("content_filter") and not message.text and not calls:
         raise ProviderFailure("no answer, finish reason content_filter", transient=False)
     if reason.startswith("tool_calls") and not calls:

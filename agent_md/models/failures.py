@@ -182,6 +182,8 @@ def _is_transport(error: BaseException) -> bool:
 
 def _text(chain: list[BaseException], status: int | None, kind: str | None, told: str | None) -> str:
     """`503 UNAVAILABLE: The model is overloaded.` where the parts are known, else the error's own words."""
+    if status is not None and status < 400:
+        return f"{status}: the server sends elsewhere, which is not followed; give the address itself as base_url"
     if told is not None:
         return f"{' '.join(str(part) for part in (status, kind) if part)}: {told}".removeprefix(": ")
     for error in chain:

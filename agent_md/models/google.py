@@ -46,6 +46,8 @@ def google_model(ref: ModelRef, settings: RunSettings, key: str) -> BaseChatMode
         "max_retries": 1,
         "output_version": "v0",
         "timeout": silence_of(settings),
+        # Under the name of either HTTP client that may be there: the key would go along, to anybody's server.
+        "client_args": {"follow_redirects": False, "allow_redirects": False},
     }
     model = _Gemini(**options)
     if model.client is not None and model.client.vertexai:

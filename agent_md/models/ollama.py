@@ -51,7 +51,7 @@ class _Ollama(ChatOllama):
 def ollama_model(ref: ModelRef, settings: RunSettings, key: str | None) -> BaseChatModel:
     """A client that asks once a call, at this machine's Ollama if no address is given, whatever the process's
     environment says."""
-    connection: dict[str, Any] = {"timeout": silence_of(settings)}
+    connection: dict[str, Any] = {"timeout": silence_of(settings), "follow_redirects": False}
     if key is not None:
         connection["headers"] = {"Authorization": f"Bearer {key}"}
     options: dict[str, Any] = {

@@ -25,7 +25,18 @@ _NO_KEY = "none"
 
 
 class _Chat(ChatOpenAI):
-    """A chat model that owns its connections."""
+    """A chat model that owns its connections. Each chunk says whose it is, also one that holds nothing, and what is
+    refused."""
+
+    def _convert_chunk_to_generation_chunk(self, chunk: dict[str, Any], *args: Any) -> ChatGenerationChunk | None:
+        converted = super()._convert_chunk_to_generation_chunk(chunk, *args)
+        if converted is None:
+            return None
+        converted.message.response_metadata["model_provider"] = "openai"
+        for choice in chunk.get("choices") or ():
+            if refusal := (choice.get("delta") or {}).get("refusal"):
+                converted.message.additional_kwargs["refusal"] = refusal
+        return converted
 
     async def aclose(self) -> None:
         await self.root_async_client.close()
@@ -102,7 +113,7 @@ def _client(key: str, address: str, silence: float) -> AsyncOpenAI:
         base_url=address,
         timeout=silence,
         max_retries=0,
-        http_client=DefaultAsyncHttpxClient(timeout=silence),
+        http_client=DefaultAsyncHttpxClient(timeout=silence, follow_redirects=False),
     )
     # Taken from OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS.
     client.organization = client.project = None

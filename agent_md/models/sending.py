@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages.tool import ToolCall
 
 from agent_md.agents.spec import ModelRef
 from agent_md.models.responses_api import needs_responses
@@ -22,26 +25,82 @@ _NAMES = {
 """What the clients of our providers call themselves in the messages that they give."""
 
 
+_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""Ids and names of calls that every provider takes back; some servers give others, such as `functions.read:0`."""
+_NOTHING = "(no text)"
+"""What stands for an answer without text and calls: an empty one is refused."""
+
+
 def for_model(messages: Sequence[BaseMessage], ref: ModelRef) -> list[BaseMessage]:
     """The messages, with what was said in another provider's form reduced to its text and calls: its thoughts,
-    signatures and blocks mean nothing here, and are refused. What came in the form of this model is left as it is."""
+    signatures and blocks mean nothing here, and are refused. What came in the form of this model is left as it is, but
+    for an answer without anything in it.
+
+    Results follow their calls, as in `provider_shape`.
+    """
     name = _NAMES.get(ref.provider)
     if name is None:
         return list(messages)
     form = (name, needs_responses(ref))
-    return [_sent(message, form) if isinstance(message, AIMessage) else message for message in messages]
+    sent: list[BaseMessage] = []
+    calls: dict[str, ToolCall] = {}
+    for message in messages:
+        if isinstance(message, AIMessage):
+            own = _form(message) == form
+            message = _own(message) if own else _foreign(message)
+            # Servers that speak like OpenAI are not OpenAI.
+            calls = {} if own and ref.provider != "openai" else _portable(message)
+            if calls:
+                message = message.model_copy(
+                    update={"tool_calls": [calls.get(call["id"] or "", call) for call in message.tool_calls]}
+                )
+        elif isinstance(message, ToolMessage) and message.tool_call_id in calls:
+            call = calls[message.tool_call_id]
+            message = message.model_copy(update={"tool_call_id": call["id"], "name": call["name"]})
+        sent.append(message)
+    return sent
 
 
-def _sent(message: AIMessage, form: tuple[str, bool]) -> AIMessage:
+def _form(message: AIMessage) -> tuple[Any, bool]:
     told = message.response_metadata
-    if (told.get("model_provider"), told.get("object") == "response") != form:
-        return AIMessage(str(message.text), tool_calls=message.tool_calls, id=message.id)
-    if not isinstance(message.content, list):
+    return told.get("model_provider"), told.get("object") == "response"
+
+
+def _foreign(message: AIMessage) -> AIMessage:
+    text = str(message.text)
+    if not text.strip():
+        text = "" if message.tool_calls else _NOTHING
+    return AIMessage(text, tool_calls=message.tool_calls, id=message.id)
+
+
+def _own(message: AIMessage) -> AIMessage:
+    content = message.content
+    if isinstance(content, str) and not content.strip() and not message.tool_calls:
+        return message.model_copy(update={"content": _NOTHING})
+    if isinstance(content, str):
         return message
     # A call that got another id is sent from the list of calls; its block would be a second, unanswered one.
     ids = {call["id"] for call in message.tool_calls}
-    content = [block for block in message.content if _call_id(block) is None or _call_id(block) in ids]
-    return message.model_copy(update={"content": content})
+    kept = [block for block in content if _call_id(block) is None or _call_id(block) in ids]
+    return message.model_copy(update={"content": kept if kept or ids else _NOTHING})
+
+
+def _portable(message: AIMessage) -> dict[str, ToolCall]:
+    """The calls whose id or name not everybody takes, by id, under others that everybody does."""
+    return {
+        call["id"] or "": {**call, "id": _portable_id(call["id"] or ""), "name": _portable_name(call["name"])}
+        for call in message.tool_calls
+        if not (_ID.fullmatch(call["id"] or "") and _NAME.fullmatch(call["name"]))
+    }
+
+
+def _portable_id(call_id: str) -> str:
+    return call_id if _ID.fullmatch(call_id) else f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:24]}"
+
+
+def _portable_name(name: str) -> str:
+    return name if _NAME.fullmatch(name) else re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64]
 
 
 def _call_id(block: str | dict[str, Any]) -> Any:

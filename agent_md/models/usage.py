@@ -15,24 +15,29 @@ if TYPE_CHECKING:
 __all__ = ["cost_of", "usage_of"]
 
 _MILLION = 1_000_000
+_MOST = 1_000_000_000_000
+"""Tokens of one answer; more are a mistake."""
 _PRICED_ELSEWHERE = ("audio", "priority", "flex", "ephemeral_1h_input_tokens")
 """Tokens that cost something else than the table says."""
 
 
 def usage_of(message: AIMessage, ref: ModelRef, prices: Prices) -> Usage:
     """Tokens as the provider counted them, 0 if it did not. The cost is what a script says, or else comes from the
-    prices; None = unknown, because there is no price or because nothing was counted."""
+    prices; None = unknown, because there is no price or because nothing was counted, or nothing that can be true."""
     counted = message.usage_metadata
+    given, told = (_tokens(counted["input_tokens"]), _tokens(counted["output_tokens"])) if counted else (None, None)
     if ref.provider == "script":
         cost: float | None = float(message.response_metadata.get("cost_usd", 0.0))
     else:
         price = price_of(ref, prices)
-        cost = cost_of(counted, price) if counted and price is not None else None
-    return Usage(
-        input_tokens=counted["input_tokens"] if counted else 0,
-        output_tokens=counted["output_tokens"] if counted else 0,
-        cost_usd=cost,
-    )
+        # No answer comes of nothing: a server that does not count may say 0.
+        known = counted and given and told is not None
+        cost = cost_of(counted, price) if counted and known and price is not None else None
+    return Usage(input_tokens=given or 0, output_tokens=told or 0, cost_usd=cost)
+
+
+def _tokens(count: int) -> int | None:
+    return count if 0 <= count <= _MOST else None
 
 
 def cost_of(counted: UsageMetadata, price: Price) -> float | None:

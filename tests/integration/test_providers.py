@@ -28,7 +28,7 @@ from agent_md.models.factory import close_model, key_values, make_chat_model
 from agent_md.models.failures import ProviderFailure
 from agent_md.models.retry import RetryPolicy, call_with_retry
 from agent_md.models.sending import for_model
-from tests.support.provider_server import Failure, calling, saying
+from tests.support.provider_server import Failure, Received, calling, saying
 from tests.support.providers import KEY, KEYS, PROVIDERS, model_at, provider_server
 
 NEW = tuple(provider for provider in PROVIDERS if provider != "google")
@@ -358,6 +358,50 @@ async def test_an_answer_that_holds_nothing_is_a_failure(
             with pytest.raises(ProviderFailure, match=words) as caught:
                 await ask(HELLO)
     assert caught.value.transient is transient
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_nothing_goes_where_a_server_sends_us(provider: str, status: int) -> None:
+    sending = Failure(status)
+
+    def there(received: Received) -> None:
+        sending.headers["Location"] = elsewhere.url + received.path
+
+    with (
+        provider_server(provider, [saying("Hi.")]) as elsewhere,
+        provider_server(provider, [saying("Hi.", failures=[sending])], there) as server,
+    ):
+        with pytest.raises(ModelFailed, match=f"could not answer: {status}: the server sends elsewhere"):
+            await ask_patiently(provider, server.url)
+        assert len(server.requests) == 1
+        assert elsewhere.requests == []
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_odd_turns_of_others_are_taken(provider: str) -> None:
+    """Answers without a text, and ids and names of calls that only some servers give."""
+    call = {"name": "functions.file read", "args": {}, "id": "functions.file_read:0", "type": "tool_call"}
+    history = [
+        *HELLO,
+        AIMessage(""),
+        HumanMessage("And?"),
+        AIMessage("", tool_calls=[call]),
+        ToolMessage("ok", tool_call_id="functions.file_read:0", name="functions.file read"),
+        AIMessage(" \n "),
+        HumanMessage("Once more."),
+    ]
+    with provider_server(provider, [saying("Hi.")] * 4) as server:
+        async with client(provider, server.url) as ask:
+            assert (await ask(history)).text == "Hi."
+
+
+@pytest.mark.parametrize("provider", NEW)
+async def test_an_empty_answer_is_taken_back(provider: str) -> None:
+    with provider_server(provider, [saying(""), saying("Hi.")]) as server:
+        async with client(provider, server.url) as ask:
+            empty = await ask(HELLO)
+            assert (await ask(stored([*HELLO, empty, HumanMessage("Well?")]))).text == "Hi."
 
 
 async def test_an_account_without_money_is_not_asked_again() -> None:

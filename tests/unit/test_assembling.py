@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from langchain_core.messages.tool import tool_call, tool_call_chunk
 
 from agent_md.agents.spec import ModelRef
 from agent_md.models.assembling import assemble
+from agent_md.models.failures import ProviderFailure
 from agent_md.models.sending import for_model
 
 END = AIMessageChunk("", response_metadata={"model_provider": "openai", "finish_reason": "tool_calls"})
@@ -25,7 +27,9 @@ def test_calls_under_one_index_with_ids_of_their_own_are_two() -> None:
     assert [(call["id"], call["args"]) for call in message.tool_calls] == [("a", {"key": 1}), ("b", {"key": 2})]
 
 
-@pytest.mark.parametrize("args", ['{"key": ', '"key"', "{'key': 1}", '{"key": 1}}', '{"key": Infinity}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "args", ['{"key": ', '"key"', "{'key': 1}", '{"key": 1}}', '{"key": Infinity}', '{"key": 1e999}', "[" * 100_000]
+)
 def test_arguments_that_are_no_object_make_an_invalid_call(args: str) -> None:
     message = assemble([called(args), END])
     assert message.tool_calls == []
@@ -41,6 +45,14 @@ def test_no_arguments_are_none_only_where_the_answer_had_room_for_some() -> None
     full = AIMessageChunk("", response_metadata={"model_provider": "openai", "finish_reason": "length"})
     assert assemble([called(""), END]).tool_calls[0]["args"] == {}
     assert assemble([called(""), full]).tool_calls == []
+
+
+def test_a_refusal_is_final() -> None:
+    refused = AIMessageChunk("", additional_kwargs={"refusal": "No."})
+    end = AIMessageChunk("", response_metadata={"model_provider": "openai", "finish_reason": "stop"})
+    with pytest.raises(ProviderFailure, match="refused to answer") as caught:
+        assemble([refused, end])
+    assert not caught.value.transient
 
 
 def test_usage_that_is_told_again_and_again_is_that_of_the_last_chunk() -> None:
@@ -82,6 +94,23 @@ def test_what_another_one_said_is_its_text_and_calls(provider: str) -> None:
 def test_what_nobody_knows_the_origin_of_is_its_text() -> None:
     plain = AIMessage([{"type": "text", "text": "Hi."}, {"type": "odd"}], additional_kwargs={"x": 1})
     assert for_model([plain], ModelRef("openai", "x")) == [AIMessage("Hi.")]
+
+
+def test_what_a_server_like_openai_said_stays_there_and_is_made_fit_for_openai() -> None:
+    told = {"model_provider": "openai", "finish_reason": "tool_calls"}
+    calls = [tool_call(name="n:m", args={}, id=f"functions.n:{number}") for number in (0, 1)]
+    history = [
+        AIMessage("", tool_calls=calls, response_metadata=told),
+        *(ToolMessage("ok", tool_call_id=str(call["id"]), name="n:m") for call in calls),
+    ]
+    assert for_model(history, ModelRef("local", "x", "http://x.test/v1")) == history
+    said, *results = for_model(history, ModelRef("openai", "x"))
+    assert isinstance(said, AIMessage)
+    assert [call["name"] for call in said.tool_calls] == [result.name for result in results] == ["n_m", "n_m"]
+    ids = [call["id"] for call in said.tool_calls]
+    assert ids == [result.tool_call_id for result in results if isinstance(result, ToolMessage)]
+    assert len({*ids}) == 2
+    assert all(re.fullmatch("[A-Za-z0-9_-]{1,40}", call_id or "") for call_id in ids)
 
 
 def test_a_block_of_a_call_that_got_another_id_is_not_sent() -> None:

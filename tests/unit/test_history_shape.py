@@ -73,6 +73,12 @@ def test_a_call_in_the_content_goes_with_its_id() -> None:
     assert message.content == content
 
 
+def test_provider_data_by_call_goes_with_its_id() -> None:
+    message = ai("1").model_copy(update={"additional_kwargs": {"signatures": {"1": "c2ln"}, "other": "1"}})
+    again = shaped(ASKED, message, result("1"), message, result("1"))[3]
+    assert again.additional_kwargs == {"signatures": {"1_2": "c2ln"}, "other": "1"}
+
+
 def test_provider_data_stays() -> None:
     message = ai("1").model_copy(update={"additional_kwargs": {"signature": "c2ln"}, "id": "x"})
     assert shaped(ASKED, message, result("1"))[1] is message

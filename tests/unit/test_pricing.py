@@ -212,6 +212,16 @@ class TestUsage:
         assert usage_of(message, ModelRef("ollama", "llama3.3"), BUILT_IN) == Usage(1000, 200, None)
         assert usage_of(AIMessage("Hi."), self.REF, BUILT_IN) == Usage(0, 0, None)
 
+    @pytest.mark.parametrize(
+        ("given", "told", "kept"),
+        [(0, 0, (0, 0)), (0, 7, (0, 7)), (-5, 7, (0, 7)), (5, -7, (5, 0)), (10**30, 1, (0, 1)), (1, 10**30, (1, 0))],
+    )
+    def test_of_a_count_that_cannot_be_true_the_cost_is_unknown(
+        self, given: int, told: int, kept: tuple[int, int]
+    ) -> None:
+        message = AIMessage("Hi.", usage_metadata=counted(given, told))
+        assert usage_of(message, self.REF, BUILT_IN) == Usage(*kept, None)
+
     def test_of_a_script_is_what_it_says(self) -> None:
         message = AIMessage("Hi.", response_metadata={"cost_usd": 0.5}, usage_metadata=counted(1, 2))
         assert usage_of(message, ModelRef("script", "x"), Prices((), "")) == Usage(1, 2, 0.5)
