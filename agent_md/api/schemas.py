@@ -105,11 +105,12 @@ class AgentSummary(Open):
     trigger_type: str
     model_provider: str
     model_name: str
+    source_path: str
+    last_run: str | None
+    next_run: str | None
 
 
 class AgentDetail(AgentSummary):
-    last_run: str | None
-    next_run: str | None
     history: Any
     settings: dict[str, Any]
     paths: Any
@@ -119,7 +120,6 @@ class AgentDetail(AgentSummary):
     trigger_every: str | None
     trigger_cron: str | None
     trigger_paths: list[str]
-    source_path: str
     confirm: list[str]
     auto_approve: list[str]
     on_pending: str
@@ -171,6 +171,7 @@ class ExecutionSummary(Open):
     status: str
     trigger: str
     session_id: str | None
+    created_at: str
     started_at: str | None
     finished_at: str | None
     duration_ms: int | None
@@ -199,12 +200,17 @@ class PendingRequest(Open):
     multi: bool | None
     questions: list[dict[str, Any]] | None
     payload: dict[str, Any] | None
+    response_schema: dict[str, Any] | None
     preview: dict[str, Any] | None
     digest: str
     drifted: bool
     created_at: str
     expires_at: str | None
     path: list[PathStep]
+    outcome: str | None = Field(description="How it was decided; null while it is open.")
+    answer: Any
+    answered_by: str | None
+    answered_at: str | None
 
 
 class ExecutionDetail(ExecutionSummary):

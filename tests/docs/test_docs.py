@@ -22,7 +22,7 @@ from agent_md.errors import AgentmdError, codes_of
 from agent_md.executions.model import CallOutcome, EventType, Outcome, RequestKind, Status
 from agent_md.models.pricing import load_prices
 from agent_md.models.script_file import load_script
-from agent_md.settings import KEYS
+from agent_md.settings import KEYS, load_settings
 from agent_md.tools.builtin import RESERVED_NAMES, builtin_tools
 from agent_md.tools.tool_modules import ToolModule
 from tests.support.documents import ROOT, Block, Document, blocks, documents, reference
@@ -71,6 +71,12 @@ def test_every_document_is_reached_from_the_readme() -> None:
         links = Document(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")).links()
         waiting += [(path.parent / link.partition("#")[0]).resolve() for link in links if "://" not in link]
     assert {document.path for document in DOCUMENTS} <= reached
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_lines_are_short(document: Document) -> None:
+    long = [line for line in document.text.splitlines() if len(line) > 140 and not line.startswith("|")]
+    assert long == [], "rows of tables apart, a line has at most 140 characters"
 
 
 def test_the_architecture_and_the_decisions_are_short() -> None:
@@ -155,15 +161,20 @@ def test_agent_files_can_be_read(block: Block) -> None:
 
 
 @pytest.mark.parametrize("block", **named(blocks("yaml")))
-def test_yaml_is_a_script_prices_or_fields_of_an_agent_file(block: Block, tmp_path: Path) -> None:
-    if block.text.startswith("conversations:"):
-        (tmp_path / "example.yaml").write_text(block.text, encoding="utf-8")
-        assert load_script(tmp_path, "example").conversations
-    elif block.text.startswith("prices:"):
-        (tmp_path / "prices.yaml").write_text(block.text, encoding="utf-8")
-        assert load_prices(tmp_path / "prices.yaml").tables[0]
-    else:
+def test_yaml_is_a_whole_file_or_fields_of_an_agent_file(block: Block, tmp_path: Path) -> None:
+    if block.file is None:
         parse_agent(f"---\n{block.text}---\nBody.\n".encode(), "agents/example.md", Defaults())
+        return
+    (tmp_path / Path(block.file).name).write_text(block.text, encoding="utf-8")
+    match block.file:
+        case "config.yaml":
+            settings = load_settings(tmp_path, environ={}, cwd=tmp_path, home=tmp_path / "home")
+            assert "config.yaml" in settings.origins.values()
+        case "prices.yaml":
+            assert load_prices(tmp_path / "prices.yaml").tables[0]
+        case script:
+            assert script.startswith("agents/_config/scripts/")
+            assert load_script(tmp_path, Path(script).stem).conversations
 
 
 @pytest.mark.parametrize("block", **named(blocks("python")))
@@ -218,7 +229,7 @@ def test_every_error_is_in_the_table_with_its_exit_code(kind: type[AgentmdError]
 
 
 def test_every_exit_code_is_in_the_table() -> None:
-    text = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
     table = re.findall(r"^\| `(\d+)` \|", text, re.MULTILINE)
     assert [int(code) for code in table] == list(EXIT_CODES)
     used = {codes_of(kind.__new__(kind)).exit for kind in error_classes()}

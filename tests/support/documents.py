@@ -14,6 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_NAMED = re.compile(r"# ([\w./-]+\.\w+)\n")
+_AGENT = re.compile(r"---\nname: (\S+)\n")
 _CODE = re.compile(r"`([^`\n]+)`")
 
 
@@ -28,6 +30,21 @@ class Block:
 
     def __str__(self) -> str:
         return f"{self.document}:{self.line}"
+
+    @property
+    def first_line(self) -> str:
+        return self.text.partition("\n")[0]
+
+    @property
+    def file(self) -> str | None:
+        """The path of the file that the block is: an agent's, or that in a comment in its first line."""
+        if self.language in ("console", "sh"):
+            return None
+        if self.language == "markdown":
+            found = _AGENT.match(self.text)
+            return f"agents/{found[1]}.md" if found else None
+        found = _NAMED.match(self.text)
+        return found[1] if found else None
 
 
 @dataclass(frozen=True)

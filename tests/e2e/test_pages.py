@@ -1,0 +1,68 @@
+"""Every page of the documents, walked from its top to its bottom: commands do and print what the page says."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import agent_md.api.server  # noqa: F401 - so that forks have it
+from tests.support.documents import Document, documents
+from tests.support.examples import EXIT_CODES, walked
+from tests.support.shell import Shell
+from tests.support.walks import Said, same, walk
+
+PAGES = [document for document in documents() if any(walked(document))]
+KEYS = {"GOOGLE_API_KEY": "a-key", "OPENAI_API_KEY": "a-key"}
+"""For agent files that name hosted models: they are checked, and nothing asks these models."""
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A folder whose path is short enough for a socket in it."""
+    folder = Path(tempfile.mkdtemp(prefix="page-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def shell(home: Path) -> Iterator[Shell]:
+    made = Shell(home, KEYS)
+    yield made
+    made("agentmd -w garden stop", home)
+    made.close()
+
+
+def with_free_port(document: Document) -> Document:
+    """The page with another port in the place of 9000, which somebody may use here."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    return replace(document, text=re.sub(r"\b9000\b", str(port), document.text))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_can_be_walked(page: Document, shell: Shell, home: Path) -> None:
+    workspace, kept = home / "garden", home / "kept"
+    workspace.mkdir()
+    kept.mkdir()
+    masks = {str(workspace): "/home/ann/garden", str(shell.home): "/home/ann"}
+
+    for said in walk(with_free_port(page), shell, workspace, kept):
+        check(page, said, masks)
+
+    shell(f"agentmd -w . validate > {kept}/validated 2>&1; echo $? >> {kept}/validated", workspace)
+    assert (kept / "validated").read_text().endswith("\n0\n"), (kept / "validated").read_text()
+
+
+def check(page: Document, said: Said, masks: dict[str, str]) -> None:
+    command, shown = said.typed.command, said.typed.printed
+    told = f"{said.typed.block}: {command}\nended with {said.code} and printed:\n{said.output}"
+    assert said.code == EXIT_CODES.get((page.name, command), 0), told
+    assert not shown or same(shown, said.output, masks), f"{told}\nwhere the page shows:\n{shown}"

@@ -1,0 +1,80 @@
+"""What the walks of the documents need to know of single blocks and commands; each entry is by page and first line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.support.documents import Block, Document
+
+__all__ = ["BEFORE", "EXIT_CODES", "NOT_WALKED", "UNTIL", "left_out", "walked"]
+
+NOT_WALKED: dict[tuple[str, str], str] = {
+    (
+        "ARCHITECTURE.md",
+        "agent file ─▶ AgentSpec ─▶ LangGraph graph ─▶ the one loop ─▶ stored events ─▶ command line, HTTP",
+    ): ("a picture"),
+    (
+        "README.md",
+        "$ make demo     # an agent that pauses twice: you are asked; without a terminal, other processes answer",
+    ): (
+        "one of them runs this; the other: test_on_a_terminal_the_person_is_asked_also_after_a_run_that_was_left_waiting"
+    ),
+    ("README.md", "$ agentmd run cleaner"): ("it needs a terminal: test_the_session_of_the_readme_is_a_real_one"),
+    ("README.md", "$ pip install -e ."): "how this environment came about",
+    (
+        "README.md",
+        "$ agentmd chat helper --session garden",
+    ): "it needs a terminal: test_the_chat_of_the_page_is_a_real_one",
+    ("docs/chat.md", "$ agentmd chat keeper"): "it needs a terminal: test_the_chat_of_the_page_is_a_real_one",
+    ("docs/durability.md", "import os"): "test_a_copy_is_made_while_an_execution_waits_and_is_put_back",
+    (
+        "docs/models.md",
+        "google/gemini-2.5-flash could not answer after 4 attempts: 503 UNAVAILABLE: The model is overloaded.",
+    ): ("it needs a provider that fails: test_the_last_attempt_says_what_failed"),
+    ("docs/tools.md", "["): "test_the_questions_of_the_page_can_be_asked",
+    ("docs/chat.md", "$ agentmd chat --url http://127.0.0.1:8000/agents/keeper"): (
+        "it needs a terminal and a server on TCP: test_a_chat_from_its_first_line_to_its_last"
+    ),
+}
+"""Blocks that no walk types or compares, and why; a `test_…` in the reason is one that does."""
+
+BEFORE: dict[str, str] = {
+    "docs/configuration.md": "agentmd new helper",
+    "docs/models.md": "agentmd new cleaner --script",
+    "docs/cli.md": "agentmd new helper --script; agentmd run helper; agentmd respond 1 --yes; mkdir -p ~/.config/fish/completions",
+    "docs/durability.md": "agentmd new helper --script; agentmd run helper; agentmd respond 1 --yes --no-wait",
+}
+"""What a page takes for granted."""
+
+EXIT_CODES: dict[tuple[str, str], int] = {
+    ("README.md", "agentmd run helper"): 3,
+    ("docs/human-in-the-loop.md", "agentmd run reporter"): 3,
+    ("docs/human-in-the-loop.md", "agentmd run architect"): 3,
+    ("docs/human-in-the-loop.md", "agentmd run publisher"): 3,
+    ("docs/human-in-the-loop.md", "agentmd respond 3 --choice website"): 3,
+    ("docs/human-in-the-loop.md", 'agentmd respond 3 --text "June in short"'): 3,
+    ("docs/human-in-the-loop.md", "agentmd respond 3 --yes"): 3,
+    ("docs/human-in-the-loop.md", "agentmd run sweeper"): 3,
+    ("docs/human-in-the-loop.md", 'agentmd respond 4 --request 4-0.1 --no --reason "not before Friday"'): 3,
+    ("docs/human-in-the-loop.md", "agentmd run sweeper --on-ask fail"): 4,
+    ("docs/tools.md", "agentmd run publisher"): 3,
+}
+"""Commands that do not end with 0 where there is no terminal."""
+
+UNTIL: dict[tuple[str, str], str] = {
+    ("README.md", "agentmd run -d helper"): "agentmd pending | grep -q helper",
+    ("docs/webhooks.md", "agentmd run teller"): "test -s received.txt",
+}
+"""What has to be so before the next command is typed: a person takes longer than that."""
+
+
+def left_out(page: str) -> frozenset[str]:
+    """The first lines of the blocks of a page that are not walked."""
+    return frozenset(line for name, line in NOT_WALKED if name == page)
+
+
+def walked(document: Document) -> Iterator[Block]:
+    """The blocks of a page that its walk types, or writes as files."""
+    for block in document.blocks():
+        if block.first_line not in left_out(document.name) and (block.language in ("console", "sh") or block.file):
+            yield block
