@@ -21,7 +21,9 @@ from agent_md.tools.base import Tool
 if TYPE_CHECKING:
     from agent_md.runner.advance import MakeBench
 
-__all__ = ["AgentChecks"]
+__all__ = ["AgentChecks", "without_effect"]
+
+_NOT_YET = ("mcp", "skills", "agents", "secrets", "allow_hosts")
 
 
 class AgentChecks:
@@ -92,8 +94,18 @@ class AgentChecks:
         try:
             self._build(spec)
         except Exception as error:  # of whatever library: an agent that cannot be built must not pass
-            problems.append(f"its graph cannot be built: {type(error).__name__}: {error}")
+            if str(error) not in problems:
+                problems.append(f"its graph cannot be built: {type(error).__name__}: {error}")
         return problems
+
+    def notes(self, spec: AgentSpec) -> list[str]:
+        """What keeps nothing from running, and is not as somebody who wrote it expects."""
+        found = [text] if (text := without_effect(spec)) is not None else []
+        if spec.notify:
+            from agent_md.webhooks.doubts import doubts
+
+            found += doubts(spec, self._settings.environment(), self._settings.http.allow_hosts)
+        return found
 
     def _build(self, spec: AgentSpec) -> None:
         from agent_md.graph.build import build_graph
@@ -116,6 +128,17 @@ class AgentChecks:
             f"its tools are: {', '.join(sorted(tools))}"
             for name in sorted(names - tools.keys())
         ]
+
+
+def without_effect(spec: AgentSpec) -> str | None:
+    """Which fields of the agent nothing acts on: `trigger and mcp of helper have no effect in this version`."""
+    names = ["trigger"] if spec.trigger.type != "manual" else []
+    names += [name for name in _NOT_YET if getattr(spec, name)]
+    if not names:
+        return None
+    *others, last = names
+    listed = f"{', '.join(others)} and {last}" if others else last
+    return f"{listed} of {spec.name} {'have' if others else 'has'} no effect in this version"
 
 
 def _place_of(rule: str, spec: AgentSpec) -> str:

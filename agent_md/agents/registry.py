@@ -96,13 +96,17 @@ class Registry:
         return "the workspace has no agents yet: `agentmd new NAME` makes one"
 
     def _stray(self, name: str) -> str | None:
-        """The path of a file of this name that lies beside the folder of the agents."""
-        file = name.removeprefix("./").removesuffix(".md") + ".md"
-        try:
-            found = "/" not in file and (self.workspace / file).is_file()
-        except (OSError, ValueError):  # too long, or no path at all
-            return None
-        return f"./{file}" if found else None
+        """The path of a file of this name that lies beside the folder of the agents, or in its `_config`."""
+        apart = f"{self.folder}/_config/"
+        given = name.removeprefix("./").removesuffix(".md") + ".md"
+        file = given.removeprefix(apart)
+        for place in ("./", apart) if file == given else (apart,):
+            try:
+                if "/" not in file and (self.workspace / place / file).is_file():
+                    return f"{place}{file}"
+            except (OSError, ValueError):  # too long, or no path at all
+                return None
+        return None
 
 
 def scan(agents_dir: Path, workspace: Path, defaults: Defaults) -> Registry:

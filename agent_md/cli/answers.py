@@ -160,7 +160,7 @@ def _record(
         return 0
     for new in answers:
         if receipt.recorded:
-            showing.output.decided(app.store.request(new.request_id))
+            showing.output.decided(app.store.request(new.request_id), shown=False)
     if not receipt.recorded:
         note("this answer was recorded before")
     return attend(app, showing, claim, prompt)

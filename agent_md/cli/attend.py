@@ -59,13 +59,14 @@ def attend(
     """Attends the shown execution until it ends or is left waiting, driving it with `claim`; gives the exit code.
 
     `prompt` None = nobody is there to ask. `may_drive`: whether to take it when it is free; else it is followed. As
-    `asyncio.run`, but what refuses to be cancelled does not hold up the end.
+    `asyncio.run`, but what refuses to be cancelled does not hold up the end. A signal that came too late for it is there
+    for the caller.
     """
     divert_tool_output(app.settings.state_dir)  # there is a state folder by now
     attendant = _Attendant(app, showing, prompt, on_ask, may_drive)
     loop = asyncio.new_event_loop()
     try:
-        return loop.run_until_complete(attendant.run(claim))
+        code = loop.run_until_complete(attendant.run(claim))
     finally:
         left = asyncio.all_tasks(loop)
         for task in left:
@@ -75,6 +76,10 @@ def attend(
         if not asyncio.all_tasks(loop):
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
+    late = attendant.ended_by
+    if late is not None and code != 128 + late and callable(signal.getsignal(late)):  # a chat would go on
+        signal.raise_signal(late)
+    return _EXIT_INTERRUPTED if attendant.pressed and code < 128 else code
 
 
 class _Doing(Enum):
@@ -110,7 +115,10 @@ class _Attendant:
         self._on_ask = on_ask
         self._may_drive = may_drive
         self._doing = _Doing.FOLLOWING
-        self._pressed = False
+        self.pressed = False
+        """Whether Ctrl-C was to cancel it, also in its last moment."""
+        self.ended_by: int | None = None
+        """The other signal that came, if one did."""
         self._interrupted = False
         self._leave: asyncio.Future[int] | None = None
         self._version = self._store.version()
@@ -209,7 +217,8 @@ class _Attendant:
             asking.cancel()
             await asyncio.wait({asking})
         if decided is not None:
-            self._prompt.tell(withdrawn(decided, self._prompt.screen))
+            for line in withdrawn(decided, self._prompt.screen):
+                self._prompt.tell(line)
             return None
         outcome, value = validate_response(request, asking.result())
         claim = self._record([NewAnswer(request.id, outcome, value)], login())
@@ -261,7 +270,8 @@ class _Attendant:
             _POLICY,
         )
         for request in still_open:
-            self._showing.output.decided(self._store.request(request.id))
+            shown = request.source is RequestSource.GATE  # as the call
+            self._showing.output.decided(self._store.request(request.id), shown=shown)
         return claim
 
     def _left_waiting(self, code: int) -> _Left:
@@ -304,11 +314,13 @@ class _Attendant:
 
     def _on_signal(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
         """Runs at once, also while a tool blocks the loop, in which the rest is done."""
+        if number != signal.SIGINT:
+            self.ended_by = number
         if number == signal.SIGINT and self._doing is _Doing.DRIVING:
-            if self._pressed:
+            if self.pressed:
                 self._live.withdraw()
                 exit_now(_EXIT_INTERRUPTED)
-            self._pressed = True
+            self.pressed = True
             self._live.make_room()
             with suppress(OSError):  # unbuffered: a signal may come in the middle of a print
                 os.write(

@@ -14,21 +14,22 @@ import typer
 from agent_md.api.address import server_takes_over
 from agent_md.app import App
 from agent_md.cli.attend import attend
-from agent_md.cli.chat_flow import ChatOver, code_of_chat, messages_to_agent
+from agent_md.cli.chat_flow import ChatOver, code_of_chat, messages_to_agent, nobody_reads
 from agent_md.cli.chat_input import Messages, messages_of
 from agent_md.cli.chat_texts import HELP, beginning, continuing, totals, way_back
 from agent_md.cli.live import LiveArea
-from agent_md.cli.output import NoReader, TextOutput, note, say
+from agent_md.cli.output import NoReader, TextOutput, note, remark, say
 from agent_md.cli.runs import warn_unavailable
 from agent_md.cli.showing import Showing
-from agent_md.cli.text import one_line
+from agent_md.cli.text import one_line, wrapped
 from agent_md.cli.workspace import WorkspaceOption, open_app, screen, terminal
 from agent_md.errors import ConversationBusy, ConversationWaiting, StoreError, UnknownSession, UsageError
-from agent_md.executions.model import Claim, Execution, ExecutionId, Status, TriggerKind
+from agent_md.executions.model import Claim, Execution, ExecutionId, Status, TriggerKind, Usage
 
 __all__ = ["chat"]
 
 _LONGEST_ID = 200
+_WAITING = 3
 _INTERRUPTED = 130
 
 
@@ -55,6 +56,9 @@ def chat(
             parser=_session_id,
         ),
     ] = None,
+    go_on: Annotated[
+        bool, typer.Option("--continue", "-c", help="Continue the session of this agent that changed last.")
+    ] = False,
     url: Annotated[
         str | None,
         typer.Option(
@@ -75,6 +79,9 @@ def chat(
 
     Example: agentmd chat cleaner
     """
+    if go_on and (session is not None or url is not None):
+        other = "--session" if session is not None else "--url"
+        raise UsageError(f"--continue means the last session of this workspace, and does not go with {other}")
     if url is not None:
         from agent_md.cli.remote_chat import remote_chat  # its HTTP client takes a moment to import
 
@@ -86,17 +93,37 @@ def chat(
         raise UsageError("--api-key goes with --url")
     with open_app(workspace, drives=True) as app:
         name = app.runnable_spec(agent).name
+        chosen = _last_session(app, name) if go_on else session or str(uuid.uuid4())
         prompt = terminal(asks=True)
-        talk = _Chat(app, name, session or str(uuid.uuid4()), messages_of(prompt), asks=prompt is not None)
+        talk = _Chat(app, name, chosen, messages_of(prompt), asks=prompt is not None)
         code = talk.run()
     raise typer.Exit(code)
+
+
+def _last_session(app: App, agent: str) -> str:
+    found = app.store.sessions.listed(agent=agent) if app.settings.database.exists() else []
+    if not found:
+        raise UsageError(
+            f"{agent} has no session that could be continued; `agentmd chat {shlex.quote(agent)}` begins one"
+        )
+    return max(found, key=lambda session: session.changed_at).id
 
 
 class _TurnOutput(TextOutput):
     """A run without its header: the chat has one."""
 
+    lost = False
+    """Whether something of it reached nobody."""
+
     def begin(self, execution: Execution, model: str) -> None:
         """Nothing."""
+
+    def _say(self, line: str) -> None:
+        try:
+            super()._say(line)
+        except (NoReader, OSError):
+            self.lost = True
+            raise
 
 
 class _Chat:
@@ -108,7 +135,8 @@ class _Chat:
         self._messages = messages
         self._asks = asks
         self._exists = False
-        self._turns: list[ExecutionId] = []
+        self._before: dict[ExecutionId, Usage] = {}
+        """What each turn had used when this chat took it up."""
 
     def run(self) -> int:
         """Takes turns until the messages end; gives the exit code."""
@@ -121,7 +149,7 @@ class _Chat:
         self._begin()
         self._finish_open_turns()
         code = 0
-        for text in messages_to_agent(self._messages, lambda: self._tell(*HELP)):
+        for text in messages_to_agent(self._messages, self._explain, HELP, typed=self._asks):
             try:
                 code = self._turn(text)
             except UnknownSession:
@@ -133,8 +161,7 @@ class _Chat:
             except UsageError as error:
                 if not self._asks:
                     raise
-                for line in f"{error}\nYour message was not sent.".split("\n"):
-                    note(line)
+                remark(f"{error}\nYour message was not sent.")
         return 0 if self._asks else code
 
     # Turns
@@ -142,7 +169,6 @@ class _Chat:
     def _turn(self, text: str) -> int:
         execution = self._start(text)
         self._exists = True
-        self._turns.append(execution.id)
         model = str(self._app.spec_of(execution).model)
         return self._attend(execution.id, Claim(execution.id, self._app.worker, execution.epoch), model)
 
@@ -164,14 +190,19 @@ class _Chat:
     def _attend(self, execution_id: ExecutionId, claim: Claim | None, model: str | None) -> int:
         shown = screen()
         output = _TurnOutput(self._agent, shown, LiveArea.of(shown))
+        self._before.setdefault(execution_id, self._store.execution(execution_id).usage)
         showing = Showing(self._app, execution_id, output, new=model)
         if model is not None:
             code = attend(self._app, showing, claim, terminal(asks=self._asks))
         else:
             code = attend(self._app, showing, claim, terminal(asks=self._asks), may_drive=self._may_take_over)
         left = not self._store.execution(execution_id).status.final
+        if left and code == _WAITING and not self._asks:
+            self._tell("What follows on standard input was not sent.")
         if left or (code == _INTERRUPTED and not self._asks):
             raise ChatOver(code)
+        if output.lost and not self._asks:
+            nobody_reads(self._tell, code)
         if self._asks:
             self._tell("")
         return code
@@ -186,7 +217,7 @@ class _Chat:
                 how = "waits for an answer; that comes first"
             else:
                 how = "is driven by another process; it is followed to its end first"
-            self._tell(f"Execution {turn.id}, a turn of this session, {how}.", "")
+            self._explain(f"Execution {turn.id}, a turn of this session, {how}.", "")
             self._attend(turn.id, claim, None)
 
     def _open_turn(self) -> Execution | None:
@@ -215,10 +246,15 @@ class _Chat:
 
     def _end(self) -> None:
         with suppress(StoreError):  # what ended the chat is told by whoever raised it
-            if self._turns:
-                self._tell(totals([self._store.execution(turn).usage for turn in self._turns]))
+            if self._before:
+                turns = self._before.items()
+                self._tell(totals([_since(before, self._store.execution(turn).usage) for turn, before in turns]))
         if self._exists:
             self._tell(way_back(self._agent, self._session))
+
+    def _explain(self, *lines: str) -> None:
+        """As `_tell`, folded at words."""
+        self._tell(*(piece for line in lines for piece in wrapped(line, screen().width)))
 
     def _tell(self, *lines: str) -> None:
         """Lines of ours: between the turns on a terminal, else to standard error, away from the answers."""
@@ -228,3 +264,8 @@ class _Chat:
                     say(line)
             elif line:
                 note(line)
+
+
+def _since(before: Usage, now: Usage) -> Usage:
+    cost = None if before.cost_usd is None or now.cost_usd is None else now.cost_usd - before.cost_usd
+    return Usage(now.input_tokens - before.input_tokens, now.output_tokens - before.output_tokens, cost)

@@ -2,38 +2,63 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
 from agent_md.cli.chat_input import Messages
 
-__all__ = ["ChatOver", "code_of_chat", "messages_to_agent"]
+__all__ = ["ChatOver", "code_of_chat", "messages_to_agent", "nobody_reads"]
 
 _ENDS = ("/exit", "/quit")
 _HELP = "/help"
+_COMMANDS = (*_ENDS, _HELP)
+_COMMAND = re.compile(r"/[a-z]+\s*")
+"""What looks like a command; with a blank before it, it is a message."""
 _INTERRUPTED = 130
 
 
-class ChatOver(Exception):
-    """The chat ends; `code` is the exit code."""
+class ChatOver(BaseException):
+    """The chat ends; `code` is the exit code. No Exception: a signal may raise it inside of any library's `except`."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
         self.code = code
 
 
-def messages_to_agent(messages: Messages, show_help: Callable[[], None]) -> Iterator[str]:
-    """The messages that are meant for the agent, as they were given; the commands among them are obeyed."""
+def messages_to_agent(
+    messages: Messages, tell: Callable[..., None], help_lines: Sequence[str], *, typed: bool
+) -> Iterator[str]:
+    """The messages that are meant for the agent, as they were given; the commands among them are obeyed.
+
+    What is `typed` may be a mistake: what looks like a command and is none is not given, and `tell` says so. Lines of
+    a program are all meant as they are, except those that end the chat.
+    """
     while (text := messages.next()) is not None:
         word = text.strip()
         if word in _ENDS:
             raise ChatOver(0)
-        if word == _HELP:
-            show_help()
+        if typed and word == _HELP:
+            tell(*help_lines)
+        elif typed and _COMMAND.fullmatch(text):
+            tell(_no_command(word))
         elif word:
             yield text
+
+
+def _no_command(word: str) -> str:
+    near = difflib.get_close_matches(word, _COMMANDS, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_COMMANDS)}."
+    return f"  there is no command {word}; {hint} To send it, put a blank before it"
+
+
+def nobody_reads(tell: Callable[..., None], code: int) -> NoReturn:
+    """Ends a chat of a program whose answers reach nobody: the model is not asked for them."""
+    tell("Nobody gets the answers any more; no further message is sent.")
+    raise ChatOver(code)
 
 
 def code_of_chat(talk: Callable[[], int]) -> int:
@@ -53,7 +78,9 @@ def _ended_by_signals() -> Iterator[None]:
     def end(number: int, _: object) -> NoReturn:
         raise ChatOver(128 + number)
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    taken = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]  # as `nohup` wants it
+    before = {number: signal.signal(number, end) for number in taken}
     try:
         yield
     finally:

@@ -11,10 +11,13 @@ from typing import Protocol
 from agent_md.cli.composing import Composer
 from agent_md.cli.prompt import PromptClosed, TerminalPrompt
 from agent_md.cli.questions import QuestionText
+from agent_md.errors import UsageError
 
 __all__ = ["Messages", "PipedMessages", "PlainMessages", "TypedMessages", "messages_of"]
 
 _PROMPT = "you> "
+_LONGEST_LINE = 8 << 20
+"""Bytes. Of a stream that never ends a line nothing could be sent, and it would fill the memory."""
 
 
 class Messages(Protocol):
@@ -66,10 +69,17 @@ class PipedMessages:
         self._lines = self._read()
 
     def next(self) -> str | None:
-        return next(self._lines, None)
+        try:
+            return next(self._lines, None)
+        except OSError as error:
+            raise UsageError(f"standard input cannot be read: {error.strerror}") from None
 
     def _read(self) -> Iterator[str]:
         with open(self._source, "rb") as lines:
-            for line in lines:
+            while line := lines.readline(_LONGEST_LINE + 1):
+                if len(line) > _LONGEST_LINE:
+                    raise UsageError(
+                        f"a line of standard input is longer than {_LONGEST_LINE >> 20} MiB; nothing of it was sent"
+                    )
                 # As in arguments: a byte that is no text becomes a surrogate, which is shown as an escape.
                 yield line.removesuffix(b"\n").removesuffix(b"\r").decode(errors="surrogateescape")

@@ -12,11 +12,14 @@ from agent_md.cli.text import cut, one_line
 from agent_md.executions.model import Usage
 from agent_md.executions.sessions import Session
 
-__all__ = ["HELP", "beginning", "continuing", "totals", "way_back"]
+__all__ = ["HELP", "TYPING", "beginning", "continuing", "totals", "way_back"]
 
-HELP = (
-    "  /exit, /quit or Ctrl-D ends the chat, /help shows this; any other text is a message, with a / too.",
+TYPING = (
+    "  /exit, /quit or Ctrl-D ends the chat, /help shows this; any other text is a message.",
     "  Enter sends; Alt-Enter begins a new line; what is pasted waits for Enter. Up and down: earlier messages.",
+)
+HELP = (
+    *TYPING,
     "  Ctrl-C cancels a turn that runs, leaves a question open, and ends the chat where a message is awaited.",
 )
 _WIDEST = 200

@@ -58,7 +58,7 @@ complete -c agentmd -s w -l workspace -x -a '(__fish_complete_directories (comma
 def completion(
     shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.", show_default=False)],
 ) -> None:
-    """Print the script that completes agentmd commands in your shell.
+    """Print the script that completes commands in your shell.
 
     Example: agentmd completion bash >> ~/.bashrc
     """
@@ -88,12 +88,37 @@ def _lines(found: Sequence[Candidate], shell: Shell, unfinished: str) -> list[st
     single = [item for item in found if "\n" not in item.value]
     match shell:
         case Shell.BASH:
-            quoted = unfinished[:1] in ("'", '"')
-            return [item.value if quoted else re.sub(r"([^\w./:=@%+,-])", r"\\\1", item.value) for item in single]
+            return [_for_bash(item.value, unfinished) for item in single]
         case Shell.ZSH:
             return [":".join(filter(None, (item.value.replace(":", r"\:"), item.help))) for item in single]
         case Shell.FISH:
             return ["\t".join(filter(None, (item.value, item.help))) for item in single]
+
+
+def _for_bash(value: str, unfinished: str) -> str:
+    """The value so that bash takes it for nothing else in the quotes that were opened, or without any: bash puts what it
+    is given into the line as it is, and a value may be the text of a model."""
+    match _open_quote(unfinished):
+        case "'":
+            return value.replace("'", "'\\''")
+        case '"':
+            # Of a `!` bash makes history also here, whatever stands before it.
+            return re.sub(r'([$`"\\])', r"\\\1", value).replace("!", "\"'!'\"")
+        case _:
+            return re.sub(r"([^\w./:=@%+,-])", r"\\\1", value)
+
+
+def _open_quote(word: str) -> str:
+    """The quote in which a word ends; empty if in none."""
+    quote, escaped = "", False
+    for character in word:
+        if escaped:
+            escaped = False
+        elif character == "\\" and quote != "'":
+            escaped = True
+        elif character in "'\"" and quote in ("", character):
+            quote = "" if quote else character
+    return quote
 
 
 def _dequoted(words: Sequence[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,6 @@ __all__ = ["EditedText", "Layout", "laid_out"]
 
 _TAB = 8
 _INDENT = "  "
-_LAST_WORD = re.compile(r"\S*\s*\Z")
 
 
 class EditedText:
@@ -47,8 +45,9 @@ class EditedText:
         self.cursor = min(max(place, 0), len(self.text))
 
     def _kill_word(self) -> None:
-        found = _LAST_WORD.search(self.text[: self.cursor])
-        self._replace(found.start() if found else 0, self.cursor)
+        before = self.text[: self.cursor].rstrip()
+        start = next((index for index in range(len(before), 0, -1) if before[index - 1].isspace()), 0)
+        self._replace(start, self.cursor)
 
     def _line_start(self) -> int:
         return self.text.rfind("\n", 0, self.cursor) + 1

@@ -34,13 +34,15 @@ _INDENT = "  "
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What is to be said of an agent. `guards` says where `confirm_tools` was set; `problems` keep it from running."""
+    """What is to be said of an agent. `guards` says where `confirm_tools` was set; `problems` keep it from running,
+    `notes` do not."""
 
     spec: AgentSpec
     calls: tuple[Possible, ...]
     guards: str
     custom: bool = False
     problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def place_of(self, possible: Possible) -> str | None:
         """The file that has the rule; None when no rule decides, or the tool itself."""
@@ -81,6 +83,7 @@ def explained(app: App, spec: AgentSpec) -> Explanation:
         "built in" if origin == "default" else origin,
         custom=any(isinstance(tool, CustomTool) for tool in tools.values()),
         problems=tuple(str(problem) for problem in app.checks.problems(spec)),
+        notes=tuple(app.checks.notes(spec)),
     )
 
 
@@ -134,6 +137,7 @@ def shape_of(explanation: Explanation) -> dict[str, Any]:
         "on_pending": spec.on_pending,
         **{key: detail[key] for key in kept},
         "problems": list(explanation.problems),
+        "notes": list(explanation.notes),
     }
 
 
@@ -152,6 +156,8 @@ def lines_of(explanation: Explanation, screen: Screen = PLAIN) -> list[str]:
     if notes := _notes(explanation):
         lines += ["", *_wrapped(notes, screen)]
     lines += ["", *(line for label, text in _bounds(spec) for line in _labelled(label, text, screen))]
+    if explanation.notes:
+        lines += ["", *(line for note in explanation.notes for line in _wrapped(f"note: {note}", screen))]
     if explanation.problems:
         lines += ["", screen.painter("It cannot run as it is:", Style.RED)]
         lines += [f"{_INDENT}{line}" for problem in explanation.problems for line in _wrapped(problem, screen, 2)]

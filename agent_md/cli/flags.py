@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from agent_md.cli.parsing import json_value
 from agent_md.errors import AnswerRefused, UsageError
-from agent_md.executions.json_values import parse_strictly
 from agent_md.executions.model import Request, RequestKind
 
 __all__ = ["ANSWER_FLAGS", "Given", "given_by"]
 
 ANSWER_FLAGS = "--yes, --no, --text, --choice, --edit or --answers"
+
+_EXAMPLES = {"--edit": '{"path": "notes.txt"}', "--answers": '{"Which one?": "The first"}'}
 
 _FITS = {
     RequestKind.CONFIRM: (("approved", "args"), "--yes, --no or --edit"),
@@ -79,6 +81,8 @@ def _object(option: str, text: str) -> dict[str, Any]:
 
 def _json(option: str, text: str) -> Any:
     try:
-        return parse_strictly(text)
+        return json_value(text)
     except ValueError as error:
-        raise AnswerRefused(f"{option} is not JSON: {error}; nothing was answered") from None
+        raise AnswerRefused(
+            f"{option} is not JSON: {error}; write it such as '{_EXAMPLES[option]}'. Nothing was answered"
+        ) from None

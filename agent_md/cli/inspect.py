@@ -121,7 +121,7 @@ def _timeline(workspace: Path | None, execution_id: ExecutionId, *, follow: bool
         if as_json:
             _say_events(events, lines=follow)
         else:
-            timeline = timeline or Timeline(execution.agent, screen())
+            timeline = timeline or Timeline(execution.agent, screen(), session=execution.session_id)
             requests = store.requests(execution_id)
             lines = timeline.lines(events, requests)
             if execution.status.final or not follow:
@@ -153,11 +153,16 @@ def validate(
     with open_app(workspace, drives=True) as app:
         entries = list(app.registry.agents) if agent is None else [app.registry.get(agent)]
         results: list[dict[str, Any]] = [
-            {"agent": entry.spec.name, "file": entry.spec.source_path, "errors": app.checks.check(entry.spec)}
+            {
+                "agent": entry.spec.name,
+                "file": entry.spec.source_path,
+                "errors": app.checks.check(entry.spec),
+                "notes": app.checks.notes(entry.spec),
+            }
             for entry in entries
         ]
         if agent is None:
-            results += [{"agent": None, "file": i.file, "errors": [i.error]} for i in app.registry.invalid]
+            results += [{"agent": None, "file": i.file, "errors": [i.error], "notes": []} for i in app.registry.invalid]
     if as_json:
         say(json.dumps(results))
     for result in results if not as_json else []:
@@ -171,8 +176,8 @@ def _say_checked(result: dict[str, Any]) -> None:
     name = result["agent"] or result["file"]
     mark = "✗" if result["errors"] else "✓"
     say(f"{mark} {one_line(name)}  {one_line(result['file']) if result['agent'] else ''}".rstrip())
-    for error in result["errors"]:
-        for line in visible(error).splitlines():
+    for text in (*result["errors"], *(f"note: {text}" for text in result["notes"])):
+        for line in visible(text).splitlines():
             say(f"    {line}")
 
 

@@ -18,10 +18,9 @@ import typer
 
 from agent_md import __version__
 from agent_md.cli import answers, chat, completion, explain, inspect, new, runs, server
-from agent_md.cli.output import NoReader, give_up, note
-from agent_md.cli.screen import Screen
+from agent_md.cli.output import NoReader, give_up, note, remark
 from agent_md.cli.streams import person
-from agent_md.cli.text import fold, one_line, visible
+from agent_md.cli.text import one_line
 from agent_md.errors import AgentmdError, codes_of
 
 __all__ = ["app", "main"]
@@ -55,6 +54,14 @@ app.command()(completion.completion)
 
 _SUGGESTION = re.compile(r"(?P<what>.*?)\.? (?:Did you mean (?P<commands>.*)\?|\(Possible options: (?P<options>.*)\))")
 """How Typer suggests what may have been meant."""
+
+
+_PHRASES = (
+    (re.compile(r"(?<=: )Value error, "), ""),
+    (re.compile(r"(?<=: )Input should be a valid integer.*"), "expected a whole number"),
+    (re.compile(r"(?<=: )Input should be greater than or equal to (\d+)"), r"expected \1 or more"),
+    (re.compile(r"(?<=: )Input should be less than or equal to (\d+)"), r"expected \1 at most"),
+)
 
 
 def _version(wanted: bool) -> None:
@@ -145,7 +152,7 @@ def _run() -> int:
 def _wrong_usage(error: typer.TyperException) -> int:
     context: typer.Context | None = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "agentmd"
-    message = one_line(error.format_message())
+    message = _plain(one_line(error.format_message()))
     if (found := _SUGGESTION.fullmatch(message)) is not None:
         near = (found["commands"] or found["options"]).replace("'", "").replace(", ", " or ")
         _complain(f"{found['what']}; did you mean {near}?")
@@ -154,11 +161,15 @@ def _wrong_usage(error: typer.TyperException) -> int:
     return error.exit_code
 
 
+def _plain(message: str) -> str:
+    """Without the phrases of the library that reads values."""
+    for phrase, plain in _PHRASES:
+        message = phrase.sub(plain, message, count=1)
+    return message
+
+
 def _complain(text: str) -> None:
-    width = Screen.of(person(sys.stderr)).width
-    for line in visible(f"agentmd: {text}").split("\n"):
-        for piece in [line] if width is None else fold(line, width):
-            note(piece.rstrip())
+    remark(f"agentmd: {text}")
 
 
 def _unforeseen(error: Exception) -> int:

@@ -54,7 +54,8 @@ def check_free(name: str, target: Path, registry: Registry, *, force: bool) -> N
     for other, file in used:
         same_file = (registry.workspace / file) == target
         if name_key(other) == name_key(name) and not (same_file and force):
-            remedy = "--force replaces it" if same_file else "take another name, or rename that one"
+            replaceable = same_file and target.is_file()
+            remedy = "--force replaces it" if replaceable else "take another name, or rename that one"
             raise UsageError(f'there is an agent "{other}" already, in {file}; {remedy}. {NOTHING.capitalize()}')
     if os.path.lexists(target) and not (force and target.is_file()):
         what = "exists; --force replaces it" if target.is_file() else "exists and is no file; remove it"
@@ -120,6 +121,9 @@ def _write_file(path: Path, text: str, *, replaces: bool = False) -> None:
             os.link(draft, path)
     except FileExistsError:
         raise UsageError(f"{path} was made by somebody else just now; it was left as it is") from None
+    except OSError as error:
+        error.filename = error.filename or str(path)  # a full disk does not say whose it was
+        raise
     finally:
         draft.unlink(missing_ok=True)
 

@@ -12,11 +12,11 @@ from agent_md.cli.live import NOWHERE, LiveArea
 from agent_md.cli.render import RunView, header
 from agent_md.cli.screen import Screen
 from agent_md.cli.streams import person
-from agent_md.cli.text import one_line, visible
+from agent_md.cli.text import one_line, visible, wrapped
 from agent_md.executions.model import Event, EventType, Execution, Request
 from agent_md.shapes import request_shape, run_event_line
 
-__all__ = ["JsonOutput", "NoReader", "Output", "QuietOutput", "TextOutput", "give_up", "note", "say"]
+__all__ = ["JsonOutput", "NoReader", "Output", "QuietOutput", "TextOutput", "give_up", "note", "remark", "say"]
 
 
 class NoReader(Exception):
@@ -38,6 +38,14 @@ def note(text: str) -> None:
         print(one_line(text), file=person(sys.stderr), flush=True)
     except OSError:
         give_up(person(sys.stderr))
+
+
+def remark(text: str) -> None:
+    """Lines for the person, to standard error; on a terminal folded at words."""
+    width = Screen.of(person(sys.stderr)).width
+    for line in visible(text).split("\n"):
+        for piece in wrapped(line, width):
+            note(piece.rstrip())
 
 
 def give_up(stream: TextIO) -> None:
@@ -65,8 +73,8 @@ class Output:
     def prompted(self) -> None:
         """A question was answered at this terminal."""
 
-    def decided(self, request: Request) -> None:
-        """A question was decided by this command without asking anybody."""
+    def decided(self, request: Request, *, shown: bool) -> None:
+        """A question was decided by this command without asking anybody; `shown`: what it asks stands above."""
 
     def recorded(self, execution: Execution, *, again: bool) -> None:
         """An answer is stored (`again`: it was before), and this command leaves the rest to others."""
@@ -96,16 +104,17 @@ class TextOutput(Output):
     def prompted(self) -> None:
         self._after_prompt = True
 
-    def decided(self, request: Request) -> None:
-        for line in self._view.decided(request):
+    def decided(self, request: Request, *, shown: bool) -> None:
+        for line in self._view.decided(request, shown=shown):
             self._say(line)
 
     def recorded(self, execution: Execution, *, again: bool) -> None:
         self._say("This answer was recorded before." if again else "Recorded.")
 
     def handed_over(self, execution: Execution, to: str, *, answered: bool) -> None:
-        recorded = "Recorded. " if answered else ""
-        self._say(f"{recorded}Execution {execution.id} is driven by {to}, which goes on with it.")
+        started = f"Execution {execution.id} started; {to} drives it."
+        recorded = f"Recorded. Execution {execution.id} is driven by {to}, which goes on with it."
+        self._say(f"{recorded if answered else started} `agentmd logs -f -e {execution.id}` follows it")
 
     def _say(self, line: str) -> None:
         self.live.withdraw()

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 
 __all__ = ["pager_command", "show_paged"]
 
+_HEADING = "  (longer than the screen; q goes to the question)\n"
+
 _GRACE = 1.0
 """Seconds that a pager has to end by itself when its text is no longer wanted."""
 
@@ -27,7 +29,8 @@ def pager_command(environ: Mapping[str, str]) -> list[str] | None:
 
 
 async def show_paged(text: str, command: list[str], environ: Mapping[str, str], terminal: int, output: int) -> bool:
-    """Whether the pager showed the text and the user left it; False if it could not be run or failed.
+    """Whether the pager showed the text, under a line that says how to leave it, and the user left it; False if it could
+    not be run or failed.
 
     Never through a shell; ended at once if this task is cancelled. The text must be safe already. `terminal` is the
     descriptor whose modes are restored, `output` the one that the pager writes to.
@@ -39,7 +42,7 @@ async def show_paged(text: str, command: list[str], environ: Mapping[str, str], 
         except OSError:
             return False
         try:
-            await process.communicate(text.encode())
+            await process.communicate(f"{_HEADING}{text}".encode())
         finally:
             if process.returncode is None:
                 await _end(process)

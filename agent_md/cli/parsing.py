@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -9,10 +10,21 @@ from typing import Any
 from agent_md.errors import AnswerRefused
 from agent_md.executions.json_values import parse_strictly
 
-__all__ = ["parse_choice", "parse_confirm", "parse_json", "parse_selection", "parse_text"]
+__all__ = ["json_value", "parse_choice", "parse_confirm", "parse_json", "parse_selection", "parse_text"]
 
 _NUMBERS = re.compile(r"[0-9]+(?:[\s,]+[0-9]+)+")
 _NO = re.compile(r"(?:n|no)(?:[,:]?\s+(?P<reason>.*))?", re.IGNORECASE | re.DOTALL)
+
+
+_EXPECTED = {
+    "Expecting value": "a value was expected",
+    "Expecting property name enclosed in double quotes": "a name in double quotes was expected",
+    "Expecting ',' delimiter": "a comma was expected",
+    "Expecting ':' delimiter": "a colon was expected",
+    "Extra data": "the value has ended before",
+    "Unterminated string starting at": "a text begins that does not end",
+}
+"""What Python's parser says, in plain words."""
 
 
 def parse_confirm(line: str) -> dict[str, Any]:
@@ -55,9 +67,18 @@ def parse_selection(line: str, options: Sequence[str], *, multi: bool) -> list[i
 def parse_json(line: str) -> Any:
     """Any JSON value."""
     try:
-        return parse_strictly(line)
+        return json_value(line)
     except ValueError as error:
-        raise AnswerRefused(f'this is no JSON value ({error}); a text needs quotes: "…"') from None
+        raise AnswerRefused(f'not JSON: {error}; write it such as "text", 5 or {{"name": "text"}}') from None
+
+
+def json_value(text: str) -> Any:
+    """The value of a JSON text. Raises ValueError that says, in words for everybody, where it is none."""
+    try:
+        return parse_strictly(text)
+    except json.JSONDecodeError as error:
+        what = _EXPECTED.get(error.msg, error.msg[:1].lower() + error.msg[1:])
+        raise ValueError(f"{what} at character {error.pos + 1}") from None
 
 
 def _option(part: str, options: Sequence[str]) -> int:

@@ -21,7 +21,7 @@ from agent_md.cli.parsing import parse_choice, parse_confirm, parse_json, parse_
 from agent_md.cli.questions import QuestionText, own_text_entry, question_texts, rows_of
 from agent_md.cli.screen import Screen
 from agent_md.cli.streams import person
-from agent_md.cli.text import one_line
+from agent_md.cli.text import one_line, wrapped
 from agent_md.errors import AgentmdError, AnswerRefused
 from agent_md.executions.answers import validate_response
 from agent_md.executions.model import Request, RequestKind
@@ -78,14 +78,14 @@ class TerminalPrompt:
                     try:
                         return parse(_clean(line))
                     except AnswerRefused as refused:
-                        self._write(f"  {one_line(str(refused))}\n")
+                        self.tell(f"  {one_line(str(refused))}")
         except (OSError, termios.error) as error:
             raise PromptClosed(f"the terminal is gone ({error})") from error
 
     def tell(self, line: str) -> None:
-        """A line that belongs to a question and wants no answer."""
+        """A visible line that belongs to a question and wants no answer, folded at words."""
         with contextlib.suppress(OSError):  # a terminal that is gone is noticed by whoever asks next
-            self._write(f"{line}\n")
+            self._write("".join(f"{piece}\n" for piece in wrapped(line, self.screen.width)))
 
     async def _show(self, question: QuestionText) -> None:
         above = "".join(f"{line}\n" for line in question.above)

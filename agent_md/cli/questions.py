@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from agent_md.cli.screen import Painter, Screen, Style, unpainted
-from agent_md.cli.text import cut, fold, is_suspicious, one_line, visible, width_of
+from agent_md.cli.text import cut, fold, is_suspicious, one_line, visible, width_of, wrapped
 from agent_md.executions.model import Answer, Outcome, Preview, Request, RequestKind, RequestSource
 
 __all__ = [
@@ -115,10 +115,11 @@ def decision_text(request: Request) -> str:
             assert_never(unknown)
 
 
-def withdrawn(request: Request, screen: Screen) -> str:
-    """The line that takes back an open question of a request that was decided elsewhere."""
+def withdrawn(request: Request, screen: Screen) -> list[str]:
+    """The line that takes back an open question of a request that was decided elsewhere, folded at words."""
     at = f" at {screen.time(request.answer.answered_at)}" if request.answer is not None else ""
-    return screen.painter(f"{_INDENT}Withdrawn: {decision_text(request)}{at}", Style.ATTENTION)
+    line = f"{_INDENT}Withdrawn: {decision_text(request)}{at}"
+    return [screen.painter(piece, Style.ATTENTION) for piece in wrapped(line, screen.width)]
 
 
 def shown_json(value: Any) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from agent_md.cli.chat_flow import ChatOver, code_of_chat, messages_to_agent
+from agent_md.cli.chat_flow import ChatOver, code_of_chat, messages_to_agent, nobody_reads
 from agent_md.cli.chat_input import Messages, messages_of
 from agent_md.cli.output import note
 from agent_md.cli.prompt import TerminalPrompt
@@ -83,9 +83,11 @@ class _RemoteChat:
     def _talk(self) -> int:
         turns = self._begin()
         code = 0
-        for text in messages_to_agent(self._messages, lambda: self._output.tell(*HELP)):
+        for text in messages_to_agent(self._messages, self._output.explain, HELP, typed=self._talks):
             self._empty = False
             code = self._attended(self._turn(turns, text), turns)
+            if self._output.lost and not self._talks:
+                nobody_reads(self._output.tell, code)
             self._output.tell("")
         return 0 if self._talks else code
 
@@ -115,7 +117,7 @@ class _RemoteChat:
         asker = (lambda: TerminalPrompt(screen())) if self._talks else None
         turns = RemoteTurns(self._client, session, self._place.name, self._output, asker)
         self._output.tell(*beginning(self._place.name, self._place.base, session.id, talks=self._talks))
-        self._attended(self._continued(session), turns)
+        self._attended(self._continued(session, under_way=turns.under_way), turns)
         self._output.tell("")
         if turns.under_way:
             self._output.tell("A turn of this session has not ended; that comes first.", "")
@@ -154,12 +156,12 @@ class _RemoteChat:
             raise refused
         return key
 
-    async def _continued(self, session: RemoteSession) -> None:
+    async def _continued(self, session: RemoteSession, *, under_way: bool) -> None:
         """Tells how far a session has come, if its server does."""
         if self._wanted is None or self._empty:
             return
         with suppress(UnknownSession, RequestRefused, ServerUnreachable):
-            self._output.tell(*continuing(await self._client.messages(session.id)))
+            self._output.tell(*continuing(await self._client.messages(session.id), answered=not under_way))
 
     def _end(self) -> None:
         session = self._session
@@ -204,4 +206,6 @@ class _RemoteChat:
                 await asyncio.wait(ended, timeout=_GRACE_S)
         if turns is not None and self._session is not None and turns.stage in _LEFT:
             self._output.note(_LEFT[turns.stage].format(one_line(self._session.id)))
+        if left.result() == _WAITING and not self._talks:
+            self._output.note("What follows on standard input was not sent.")
         raise ChatOver(left.result())

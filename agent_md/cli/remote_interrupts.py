@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from agent_md.cli.sessions_client import Interrupt
-from agent_md.executions.model import ExecutionId, Position, Request, RequestId, RequestKind, RequestSource
+from agent_md.executions.model import ExecutionId, Position, Preview, Request, RequestId, RequestKind, RequestSource
 
 __all__ = ["as_request"]
 
@@ -31,8 +31,18 @@ def as_request(interrupt: Interrupt, agent: str) -> Request:
         execution_id=ExecutionId(0),
         agent=agent,
         created_at=0.0,
+        preview=_preview(interrupt.preview),
         **(content or _custom(interrupt)),
     )
+
+
+def _preview(given: Any) -> Preview | None:
+    """What there is of a preview that is one of ours."""
+    if not isinstance(given, dict):
+        return None
+    texts = {name: given[name] for name in ("resolved", "diff", "type") if isinstance(given.get(name), str)}
+    size = given.get("size")
+    return Preview(**texts, size=size if isinstance(size, int) else None)
 
 
 def _approval(payload: Any) -> dict[str, Any] | None:

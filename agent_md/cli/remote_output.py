@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from agent_md.cli.chat_texts import TYPING
 from agent_md.cli.live import LiveArea
 from agent_md.cli.output import NoReader, give_up, note, say
 from agent_md.cli.render import Said, lines_of
@@ -16,16 +17,12 @@ from agent_md.cli.screen import Style
 from agent_md.cli.sessions_client import SaidMessage
 from agent_md.cli.spinner import QUIET_S, TICK_S, progress_row
 from agent_md.cli.streams import person
-from agent_md.cli.text import cut, one_line
+from agent_md.cli.text import cut, one_line, wrapped
 from agent_md.cli.workspace import screen
 
 __all__ = ["HELP", "RemoteOutput", "beginning", "continuing", "way_back"]
 
-HELP = (
-    "  /exit, /quit or Ctrl-D ends the chat, /help shows this; any other text is a message, with a / too.",
-    "  Enter sends; Alt-Enter begins a new line; what is pasted waits for Enter. Up and down: earlier messages.",
-    "  Ctrl-C leaves: a turn goes on at the server, a question stays open.",
-)
+HELP = (*TYPING, "  Ctrl-C leaves: a turn goes on at the server, a question stays open.")
 _WIDEST = 200
 _SIGNS = {"user": "👤", "assistant": "💬"}
 
@@ -38,17 +35,24 @@ class RemoteOutput:
         self.live = LiveArea.of(screen())
         self._agent = agent
         self._talks = talks
+        self.lost = False
+        """Whether something that was printed reached nobody."""
         self._after_prompt = False
         self._label: str | None = None
         self._since = 0.0
 
     def answered(self, text: str) -> None:
         """A turn ended well."""
-        self._end(("✅", text.strip("\n") or "(no text)", ()))
+        self._print(("✅", text.strip("\n") or "(no text)", ()))
 
     def failed(self, error: str) -> None:
         """A turn ended as an error."""
-        self._end(("❌", error.strip("\n") or "ended without a reason", (Style.RED,)))
+        self._print(("❌", error.strip("\n") or "ended without a reason", (Style.RED,)))
+
+    def wrote(self, texts: Sequence[str]) -> None:
+        """What the agent said before it asks."""
+        for text in texts:
+            self._print(("💬", text.strip("\n"), ()))
 
     def asked(self, questions: Sequence[str]) -> None:
         """Visible questions that nobody is asked here."""
@@ -61,7 +65,8 @@ class RemoteOutput:
 
     def withdrawn(self, why: str) -> None:
         """A question that was open at this terminal, or its answer, counts no more; `why` is visible."""
-        self._say(screen().painter(f"  Withdrawn: {why}", Style.ATTENTION))
+        for piece in wrapped(f"  Withdrawn: {why}", screen().width):
+            self._say(screen().painter(piece, Style.ATTENTION))
 
     def tell(self, *lines: str) -> None:
         """Visible lines of ours: between the turns on a terminal, else to standard error, away from the answers."""
@@ -70,6 +75,10 @@ class RemoteOutput:
                 self._say(line)
             elif line:
                 note(line)
+
+    def explain(self, *lines: str) -> None:
+        """As `tell`, folded at words."""
+        self.tell(*(piece for line in lines for piece in wrapped(line, screen().width)))
 
     def note(self, text: str) -> None:
         """One line to standard error, made visible."""
@@ -100,7 +109,7 @@ class RemoteOutput:
                 row = progress_row(step, one_line(self._agent), self._label, passed, columns)
                 self.live.show([self.live.screen.painter(row, Style.DIM)])
 
-    def _end(self, said: Said) -> None:
+    def _print(self, said: Said) -> None:
         shown = screen()
         if self._after_prompt:
             self._say("")
@@ -113,8 +122,9 @@ class RemoteOutput:
         try:
             say(line)
         except NoReader:
-            pass
+            self.lost = True
         except OSError as error:
+            self.lost = True
             give_up(person(sys.stdout))
             note(f"standard output cannot be written ({error.strerror})")
 
@@ -129,14 +139,15 @@ def beginning(agent: str, base: str, session_id: str, *, talks: bool) -> list[st
     ]
 
 
-def continuing(messages: Sequence[SaidMessage]) -> Iterator[str]:
-    """How far the session has come, and its last message of each side; nothing of one that has none."""
+def continuing(messages: Sequence[SaidMessage], *, answered: bool = True) -> Iterator[str]:
+    """How far the session has come, and its last message of each side, not yet that of a turn that is not `answered`;
+    nothing of a session that has none."""
     asked = [at for at, message in enumerate(messages) if message.role == "user"]
     if not asked:
         return
     yield f"  It goes on after {len(asked):,} {'turn' if len(asked) == 1 else 'turns'}:"
     replies = [message for message in messages[asked[-1] + 1 :] if message.role == "assistant" and message.text.strip()]
-    for message in (messages[asked[-1]], *replies[-1:]):
+    for message in (messages[asked[-1]], *(replies[-1:] if answered else ())):
         line = f"  {_SIGNS[message.role]} {one_line(message.text.strip())}"
         yield screen().painter(cut(line, screen().width or _WIDEST), Style.DIM)
 

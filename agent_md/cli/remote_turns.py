@@ -19,6 +19,7 @@ from agent_md.cli.prompt import PromptClosed, TerminalPrompt, ask_request
 from agent_md.cli.questions import summary
 from agent_md.cli.remote_interrupts import as_request
 from agent_md.cli.remote_output import RemoteOutput
+from agent_md.cli.remote_texts import TurnTexts
 from agent_md.cli.sessions_client import Interrupt, RemoteSession, SessionsClient
 from agent_md.cli.text import one_line
 from agent_md.cli.times import spent
@@ -116,7 +117,7 @@ class RemoteTurns:
             self._session = await self._insist(partial(self._client.get, self._id))
             if self.under_way:
                 busy = f"The session is busy: {one_line(str(reason))}. Your message is sent after that turn."
-                self._output.tell(busy, "")
+                self._output.explain(busy, "")
                 await self.follow()
                 self._output.tell("")
             else:
@@ -129,7 +130,7 @@ class RemoteTurns:
         Raises LeftWaiting when an interrupt is not answered here, ServerUnreachable when the server is gone for
         minutes, UnknownSession when the session is.
         """
-        pauses = _pauses()
+        pauses, texts = _pauses(), TurnTexts(self._client, self._id)
         while True:
             self._session = session = await self._settled()
             if session.status is SessionStatus.IDLE:
@@ -146,6 +147,7 @@ class RemoteTurns:
                 self._output.asked([summary(as_request(interrupt, self._agent)) for interrupt in asked])
                 raise LeftWaiting
             else:
+                self._output.wrote(await texts.before(asked[0]))
                 await self._answer(asked[0], self._ask())
                 pauses = _pauses()
 

@@ -25,10 +25,16 @@ __all__ = [
     "lines_of",
     "opening",
     "result",
+    "room_of",
 ]
 
 _RESULT_CELLS = 400
 """A result longer than this is cut in the view of a run, and says so; the timeline has it whole."""
+
+_MOST_ASKED = 120
+"""Cells of what was asked, if it was shown before, where lines have no limit."""
+_LEAST_ASKED = 24
+"""Cells that what was asked keeps, however long the decision is."""
 
 _INDENT = "  "
 _NARROWEST = 12
@@ -75,11 +81,12 @@ class RunView:
         lines = lines_of(self.screen.time(event.at), self.agent, said, self.screen)
         return ["", *lines] if after_prompt else lines
 
-    def decided(self, request: Request) -> list[str]:
-        """The line for a request that was decided, wherever that was: what it asked, how, and by whom."""
+    def decided(self, request: Request, *, shown: bool = False) -> list[str]:
+        """The line for a request that was decided, wherever that was: what it asked, how, and by whom. What it asked
+        is cut to the line if it was `shown` before."""
         if request.answer is None:
             return []
-        said = decided(request)
+        said = decided(request, shown=shown, room=room_of(self.agent, self.screen))
         return lines_of(self.screen.time(request.answer.answered_at), self.agent, said, self.screen)
 
 
@@ -157,11 +164,19 @@ def ended(event: Event) -> Said | None:
     return sign, ": ".join(parts) or "ended without a reason", (Style.RED,)
 
 
-def decided(request: Request, *, after: str = "") -> Said:
-    """How a request was decided; `after` stands behind that."""
+def room_of(agent: str, screen: Screen) -> int | None:
+    """Cells for what stands behind the time, the agent and the sign; None = without limit."""
+    return None if screen.width is None else screen.width - width_of(f"{screen.time(0)} {one_line(agent)} 👉 ")
+
+
+def decided(request: Request, *, shown: bool, room: int | None, after: str = "") -> Said:
+    """How a request was decided; `after` stands behind that. What it asked is cut to what is left of `room` cells if it
+    was `shown` before, else it is whole."""
     granted = request.answer is not None and request.answer.outcome in (Outcome.APPROVED, Outcome.ANSWERED)
-    text = f"{summary(request)}: {decision_text(request)}{after}"
-    return "👉", text, () if granted else (Style.ATTENTION,)
+    asked, decision = summary(request), f": {decision_text(request)}{after}"
+    if shown:
+        asked = cut(asked, _MOST_ASKED if room is None else max(_LEAST_ASKED, room - width_of(decision)))
+    return "👉", f"{asked}{decision}", () if granted else (Style.ATTENTION,)
 
 
 def has_calls(event: Event) -> bool:

@@ -11,11 +11,12 @@ import typer
 
 from agent_md.api.address import server_takes_over
 from agent_md.app import App
+from agent_md.checking import without_effect
 from agent_md.cli.attend import attend
 from agent_md.cli.choices import LinesOption, OnAsk, OnAskOption, QuietOption, execution_number
 from agent_md.cli.live import LiveArea
 from agent_md.cli.money import dollars
-from agent_md.cli.output import JsonOutput, Output, QuietOutput, TextOutput, note, say
+from agent_md.cli.output import JsonOutput, Output, QuietOutput, TextOutput, note, remark, say
 from agent_md.cli.showing import Showing
 from agent_md.cli.tables import executions_table
 from agent_md.cli.workspace import WorkspaceOption, open_app, screen, terminal
@@ -157,7 +158,6 @@ def _refuse_driven(execution: Execution) -> None:
 
 def warn_unavailable(app: App, agent: str) -> None:
     """Says which fields of the agent nothing acts on."""
-    spec = app.registry.get(agent).spec
-    unavailable = [name for name in ("mcp", "skills", "agents", "secrets") if getattr(spec, name)]
-    if unavailable:
-        note(f"note: {', '.join(unavailable)} of {spec.name} have no effect in this version")
+    text = without_effect(app.registry.get(agent).spec)
+    if text is not None:
+        remark(f"note: {text}")

@@ -161,7 +161,11 @@ def status(
         f"agentmd {info['version']}, process {info['pid']}, up {info['uptime_seconds']:.0f} s; "
         f"{info['agents_enabled']} of {info['agents_loaded']} agents enabled"
     )
-    say(f"{info['active_executions']} executions go on, {info['waiting_executions']} wait for an answer")
+    active, waiting = info["active_executions"], info["waiting_executions"]
+    say(
+        f"{active} {'execution' if active == 1 else 'executions'} queued or running, "
+        f"{waiting} {'waits' if waiting == 1 else 'wait'} for an answer"
+    )
 
 
 class _LocalConnection(http.client.HTTPConnection):

@@ -43,11 +43,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Interrupt:
-    """What a human is asked. `id` is as the server gave it; `payload` may be any JSON value."""
+    """What a human is asked. `id` is as the server gave it; `payload` and `preview` may be any JSON value."""
 
     id: str | int
     type: str
     payload: Any
+    preview: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,10 @@ class SessionsClient:
         except RequestRefused as refused:
             if refused.status == 401 or refused.status < 400:
                 raise
-            raise RequestRefused(f"no session was begun at {self._base}: {refused}", refused.status) from refused
+            hint = ""
+            if refused.status in (404, 422) and _IN_AGENT_PATH.fullmatch(self._base) is None:
+                hint = f"; name the agent: agentmd chat NAME --url {self._base}"
+            raise RequestRefused(f"no session was begun at {self._base}: {refused}{hint}", refused.status) from refused
 
     async def _of_session(
         self, session_id: str, method: str, below: str = "", body: Any = None, *, patience: float = _ANSWER_S
@@ -206,6 +210,11 @@ class SessionsClient:
         return self._taken(answer, data)
 
     def _no_answer(self, error: Exception, *, may_be_done: bool) -> ServerUnreachable:
+        if _is_refused(error):
+            port = urlsplit(self._base).port
+            start = f"`agentmd start{'' if port is None else f' --port {port}'}`"
+            text = f"nothing answers at {self._base}; is the server started there? {start}"
+            return ServerUnreachable(text, may_be_done=may_be_done)
         why = str(error) or ("it took too long" if "imeout" in type(error).__name__ else type(error).__name__)
         return ServerUnreachable(f"no answer from {self._base} ({why})", may_be_done=may_be_done)
 
@@ -234,6 +243,16 @@ class SessionsClient:
             raise _foreign(data[:_BRIEF]) from None
 
 
+def _is_refused(error: BaseException | None) -> bool:
+    """Whether nobody listens there; httpx says only that it could not connect."""
+    while error is not None:
+        each = error.exceptions if isinstance(error, BaseExceptionGroup) else (error,)
+        if all(isinstance(one, ConnectionRefusedError) for one in each):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def _path(session_id: str) -> str:
     """Raises UsageError for an id that has another meaning in a path."""
     if session_id in ("", ".", ".."):
@@ -259,7 +278,10 @@ def _detail(answer: httpx.Response, data: bytes) -> str:
         return (text.partition("\n")[0] if not text.startswith("<") else "")[:_BRIEF] or answer.reason_phrase or "error"
     detail = said.get("detail", said) if isinstance(said, dict) else said
     if isinstance(detail, list) and all(isinstance(item, dict) and "msg" in item for item in detail):
-        return "; ".join(f"{'.'.join(map(str, _listed(item.get('loc'))))}: {item['msg']}" for item in detail)
+        return "; ".join(
+            f"{'.'.join(map(str, _listed(item.get('loc'))))}: {str(item['msg']).removeprefix('Value error, ')}"
+            for item in detail
+        )
     return detail if isinstance(detail, str) else (_text(detail) or "error")[:_BRIEF]
 
 
@@ -285,11 +307,11 @@ def _session(data: Any) -> RemoteSession:
 def _interrupt(data: Any) -> Interrupt:
     found = data if isinstance(data, dict) else {}
     interrupt_id = found.get("interrupt_id")
-    payload = found.get("payload")
-    if not isinstance(interrupt_id, str | int) or is_too_deep(payload):
+    payload, preview = found.get("payload"), found.get("preview")
+    if not isinstance(interrupt_id, str | int) or is_too_deep([payload, preview]):
         raise _foreign(data)
     types = (found.get("type"), payload.get("type") if isinstance(payload, dict) else None, "custom")
-    return Interrupt(interrupt_id, next(kind for kind in types if isinstance(kind, str)), payload)
+    return Interrupt(interrupt_id, next(kind for kind in types if isinstance(kind, str)), payload, preview)
 
 
 def _text(value: Any) -> str | None:

@@ -19,9 +19,13 @@ __all__ = ["exit_now", "handled"]
 def handled(
     numbers: Sequence[signal.Signals], handler: Callable[[int, asyncio.AbstractEventLoop], None]
 ) -> Iterator[None]:
-    """Calls `handler` for these signals, at once and also while the loop is blocked, as long as this lasts."""
+    """Calls `handler` for these signals, at once and also while the loop is blocked, as long as this lasts.
+
+    One that was ignored when the command began stays so: that is what `nohup` and the `&` of a script ask for.
+    """
     loop = asyncio.get_running_loop()
-    before = {number: signal.signal(number, lambda received, _: handler(received, loop)) for number in numbers}
+    taken = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda received, _: handler(received, loop)) for number in taken}
     try:
         yield
     finally:

@@ -76,13 +76,13 @@ def executions_table(
 ) -> list[str]:
     """Executions in the given order: number, agent, status, trigger, start, time of work, tokens, cost.
 
-    `left` are those whose process died: they say so, and below stands how to go on with them.
+    `left` are those whose process died: they say so instead of `running`, and below stands how to go on with them.
     """
     if not executions:
         return ["No executions yet."]
     titles = ("#", "Agent", "Status", "Trigger", "Started", "Work", "Tokens", "Cost")
     cells = [_execution_cells(execution, screen, died=execution.id in left) for execution in executions]
-    lines = columns(titles, cells, screen, yielding=(1,))
+    lines = columns(titles, cells, screen, yielding=(4, 1))
     for execution in executions:
         if execution.id in left:
             lines.append(f"The process that drove {execution.id} died: agentmd resume {execution.id}")
@@ -116,13 +116,16 @@ def request_prefix(request_id: RequestId, among: Collection[RequestId]) -> str:
 
 
 def trigger_text(trigger: Trigger) -> str:
-    """What starts an agent, in the words of its file: `every 5m`, `cron 0 8 * * 1 (Europe/Berlin)`, `watch in/*`."""
-    if trigger.type == "watch":
-        return one_line(f"watch {', '.join(trigger.paths)}")
+    """What starts an agent, in the words of its file: `manual`, `every 5m (not in this version)`,
+    `cron 0 8 * * 1 (Europe/Berlin; not in this version)`, `watch in/* (not in this version)`."""
     if trigger.type == "manual":
         return "manual"
-    when = f"every {duration_text(trigger.every)}" if trigger.every is not None else f"cron {trigger.cron}"
-    return one_line(f"{when} ({trigger.timezone})" if trigger.timezone else when)
+    if trigger.type == "watch":
+        when = f"watch {', '.join(trigger.paths)}"
+    else:
+        when = f"every {duration_text(trigger.every)}" if trigger.every is not None else f"cron {trigger.cron}"
+    zone = f"{trigger.timezone}; " if trigger.timezone else ""
+    return one_line(f"{when} ({zone}not in this version)")
 
 
 def _notes(row: PendingRow, now: float, prefix: str | None) -> list[str]:
@@ -139,7 +142,7 @@ def _execution_cells(execution: Execution, screen: Screen, *, died: bool) -> tup
     return (
         str(execution.id),
         one_line(execution.agent),
-        f"{execution.status} (died)" if died else str(execution.status),
+        "died" if died else str(execution.status),
         str(execution.trigger),
         screen.date_time(execution.started_at or execution.created_at),
         f"{execution.work_ms / 1000:.1f} s",

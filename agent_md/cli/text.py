@@ -12,7 +12,7 @@ import json
 import re
 from typing import Any
 
-__all__ = ["cut", "fold", "is_suspicious", "json_line", "one_line", "pad", "visible", "width_of"]
+__all__ = ["cut", "fold", "is_suspicious", "json_line", "one_line", "pad", "visible", "width_of", "wrapped"]
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f"
 _INVISIBLE = (
@@ -36,6 +36,9 @@ _PADDING = r"(?<=\S)[^\S\n]{40}|\n{20}"
 """Blanks that push what follows out of sight; an indentation is none."""
 _SUSPICIOUS = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)|{_UNSAFE}|{_PADDING}")
 _JOINED_EMOJI = re.compile(_EMOJI_JOINER)
+
+_NARROWEST = 10
+"""Columns in which words are folded at least."""
 
 _NAMED = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
@@ -123,6 +126,16 @@ def fold(text: str, width: int) -> list[str]:
             start, used = cut_at, width_of(text[cut_at:at])
         used += columns
     return [*pieces, text[start:]]
+
+
+def wrapped(line: str, width: int | None) -> list[str]:
+    """A visible line of ours folded at blanks, further pieces indented as it is; None = any width. A painted line stays
+    as it is."""
+    if width is None or "\x1b" in line or width_of(line) <= width:
+        return [line]
+    words = line.lstrip(" ")
+    indent = " " * (len(line) - len(words))
+    return [f"{indent}{piece.rstrip()}" for piece in fold(words, max(_NARROWEST, width - len(indent)))]
 
 
 def pad(text: str, width: int) -> str:

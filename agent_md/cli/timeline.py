@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agent_md.cli.money import dollars
 from agent_md.cli.questions import listed
-from agent_md.cli.render import Said, called, decided, ended, final, has_calls, lines_of, result
+from agent_md.cli.render import Said, called, decided, ended, final, has_calls, lines_of, result, room_of
 from agent_md.cli.screen import PLAIN, Screen, Style
 from agent_md.cli.text import one_line
 from agent_md.cli.times import spent
@@ -24,8 +24,10 @@ class Timeline:
     what all of it took.
     """
 
-    def __init__(self, agent: str, screen: Screen = PLAIN) -> None:
+    def __init__(self, agent: str, screen: Screen = PLAIN, *, session: str | None = None) -> None:
+        """`session` is the id of the one that the execution is a turn of."""
         self._agent = agent
+        self._session = session
         self._screen = screen
         self._day = ""
         self._answer: Event | None = None
@@ -73,7 +75,7 @@ class Timeline:
     def _said(self, event: Event, requests: Mapping[RequestId, Request]) -> Iterator[Said]:
         match event.type:
             case EventType.SYSTEM:
-                yield "▶", _started(event), ()
+                yield "▶", _started(event, self._session), ()
             case EventType.INTERRUPT | EventType.RESUMED:
                 yield self._about_request(event, requests.get(event.data["request_id"]))
             case EventType.COMPLETE:
@@ -97,20 +99,24 @@ class Timeline:
         self._calls[str(request.position)] = event.at  # what comes after an answer is no more waiting for it
         if asks:
             return "❓", _asked(request, self._screen), (Style.ATTENTION,)
-        return decided(request, after=_waited(request))
+        return self._decided(request)
 
     def _cancelled(self, requests: Sequence[Request]) -> list[str]:
         """An end cancels what is open and stores no event for it; the timeline shows it all the same."""
         lines: list[str] = []
         for request in requests:
             if request.answer is not None and request.answer.outcome is Outcome.CANCELLED:
-                lines += self._at(request.answer.answered_at, decided(request, after=_waited(request)))
+                lines += self._at(request.answer.answered_at, self._decided(request))
         return lines
 
+    def _decided(self, request: Request) -> Said:
+        return decided(request, shown=True, room=room_of(self._agent, self._screen), after=_waited(request))
 
-def _started(event: Event) -> str:
+
+def _started(event: Event, session: str | None) -> str:
     model, trigger = event.data["model"], event.data["trigger"]
-    return f"Started execution {event.execution_id} ({trigger}, {model['provider']}/{model['name']})"
+    turn = "" if session is None else f", session {one_line(session)}"
+    return f"Started execution {event.execution_id} ({trigger}, {model['provider']}/{model['name']}{turn})"
 
 
 def _asked(request: Request, screen: Screen) -> str:
@@ -134,6 +140,8 @@ def _state(execution: Execution, died: bool) -> str:
 def _advice(execution: Execution, died: bool) -> str | None:
     if died:
         return f"agentmd resume {execution.id} goes on"
+    if execution.status is Status.QUEUED:
+        return f"agentmd resume {execution.id} goes on, or says why it cannot"
     return f"agentmd respond {execution.id} answers it" if execution.status is Status.WAITING else None
 
 

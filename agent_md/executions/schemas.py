@@ -42,8 +42,8 @@ def check_answer(schema: dict[str, Any], value: Any) -> None:
     """
     found = _checked(json.dumps([schema, value]))
     if "message" in found:
-        place = "".join(f"[{part!r}]" for part in found["path"])
-        raise AnswerRefused(f"the answer{place} does not fit the request's schema: {found['message']}")
+        place = ".".join(map(str, found["path"])) or "the answer does not fit the request's schema"
+        raise AnswerRefused(f"{place}: {found['message']}")
     if "unusable" in found:
         raise AnswerRefused(f"the request's schema cannot be checked: {found['unusable']}; nothing was answered")
 

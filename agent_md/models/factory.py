@@ -73,7 +73,7 @@ def check_model(ref: ModelRef, environ: Mapping[str, str], scripts_dir: Path) ->
     if importlib.util.find_spec(service.package) is None:
         raise UsageError(
             f"{ref} cannot be used: the package {service.package.replace('_', '-')} is not installed; "
-            f"run: pip install 'agentmd[{ref.provider}]'"
+            f"run: pip install 'agentmd[{ref.provider}]'{_and_no_address(ref, service)}"
         )
     _check_base_url(ref, service)
     _key(ref, service, environ)
@@ -130,6 +130,15 @@ def _key(ref: ModelRef, service: _Service, environ: Mapping[str, str]) -> str | 
         f"{ref} needs a key: set {' (or '.join(names)}{')' * (len(names) - 1)} in the environment or in the "
         "workspace's .env file"
     )
+
+
+def _and_no_address(ref: ModelRef, service: _Service) -> str:
+    """What is wrong with its base_url too, to be mended in one go."""
+    try:
+        _check_base_url(ref, service)
+    except UsageError as error:
+        return f". And {error}"
+    return ""
 
 
 def _check_base_url(ref: ModelRef, service: _Service) -> None:

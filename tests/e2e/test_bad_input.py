@@ -60,8 +60,17 @@ def message_of(ended: Finished, code: int = 2) -> str:
         (["logs", "-e", str(2**64)], "show them); see `agentmd logs --help`"),
         (["logs", "-e", "9"], "there is no execution 9"),
         (["logs", "-f", "-e", "9"], "there is no execution 9"),
-        (["logs", "-n", "0"], "greater than or equal to 1"),
-        (["logs", "-n", "many"], "Invalid value for '-n'"),
+        (["logs", "-n", "0"], "Invalid value for '-n': expected 1 or more; see `agentmd logs --help`\n"),
+        (["logs", "-n", "many"], "Invalid value for '-n': expected a whole number; see `agentmd logs --help`\n"),
+        (["start", "--port", "99999"], "Invalid value for '--port': expected 65535 at most; see "),
+        (
+            ["run", "cleaner", "--on-ask", "no"],
+            "Invalid value for '--on-ask': 'no' is not one of 'wait', 'deny', 'fail'",
+        ),
+        (
+            ["respond", "1", "--edit", "x"],
+            "--edit is not JSON: a value was expected at character 1; write it such as '{",
+        ),
         (["logs", "nobody"], 'there is no agent "nobody"; the agents are cleaner'),
         (["run", "clener"], 'there is no agent "clener"; did you mean cleaner?'),
         (

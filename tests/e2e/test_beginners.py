@@ -80,6 +80,15 @@ def test_a_file_in_the_wrong_place(notes: AgentFolder, name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["lost", "./lost.md", "agents/_config/lost.md"])
+def test_a_file_in_the_folder_of_what_agents_need(notes: AgentFolder, name: str) -> None:
+    notes.file("agents/_config/lost.md", AGENT)
+
+    assert line_of(notes.cli("run", name)) == (
+        f'there is no agent "{name}"; there is a file agents/_config/lost.md, but agents live in agents/: move it there'
+    )
+
+
 @pytest.mark.parametrize(
     "typed", ["notes.md", "agents/notes.md", "./agents/notes.md", "agents/notes", "Agents/Notes.md"]
 )

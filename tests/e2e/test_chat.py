@@ -119,12 +119,27 @@ def test_a_chat_without_a_message_leaves_no_session(bot: AgentFolder) -> None:
 def test_help_is_no_message_and_what_else_begins_with_a_slash_is(bot: AgentFolder) -> None:
     with bot.terminal("chat", "bot") as terminal:
         say(terminal, "/help")
-        terminal.expect("any other text is a message, with a / too.\n")
+        terminal.expect("/help shows this; any other text is a\n  message.\n")
         say(terminal, "/etc/hosts")
         say(terminal, "/exit now")
         say(terminal, "/exit")
         assert terminal.exit_code() == 0
     assert said(bot) == ["/etc/hosts", "/exit now"]
+
+
+def test_what_looks_like_a_command_and_is_none_is_not_sent(bot: AgentFolder) -> None:
+    with bot.terminal("chat", "bot") as terminal:
+        say(terminal, "/exti")
+        terminal.expect("  there is no command /exti; did you mean /exit? To send it, put a blank before\n  it\n")
+        say(terminal, "/compact")
+        terminal.expect("  there is no command /compact; there are /exit, /quit, /help. To send it, put\n")
+        say(terminal, " /compact")
+        terminal.expect("✅ Hello.")
+        say(terminal, "/Exit")
+        terminal.expect("✅ Hello.")
+        say(terminal, "/exit")
+        assert terminal.exit_code() == 0
+    assert said(bot) == [" /compact", "/Exit"]
 
 
 def said(folder: AgentFolder) -> list[str]:

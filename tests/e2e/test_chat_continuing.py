@@ -17,7 +17,9 @@ from tests.support.waiting import until
 SCRIPT = """
 conversations:
   - match: {user: delete}
-    turns: [{calls: [{name: file_delete, args: {path: a.txt}}]}, {text: Deleted.}]
+    turns:
+      - {calls: [{name: file_delete, args: {path: a.txt}}], usage: {input: 70, output: 7, cost: 0.5}}
+      - {text: Deleted., usage: {input: 90, output: 9, cost: 0.25}}
   - match: {user: die}
     turns: [{calls: [{name: die, args: {}}]}, {text: I am back.}]
   - match: {user: gate}
@@ -103,6 +105,27 @@ def test_how_far_it_has_come(bot: AgentFolder) -> None:
     assert [kind for kind, _ in last_window(bot)] == ["human", "ai", "human", "ai", "human"]
 
 
+def test_the_session_that_changed_last_is_continued(bot: AgentFolder) -> None:
+    bot.agent("other", [{"text": "Other."}])
+    for agent, name in (("bot", "one"), ("bot", "two"), ("bot", "one"), ("other", "three")):
+        assert Piped(bot, agent, "--session", name).end("Hi\n").code == 0
+    with bot.terminal("chat", "bot", "-c") as terminal:
+        terminal.expect("  Session one; /help helps")
+        terminal.expect("  It goes on after 2 turns")
+        leave(terminal)
+
+
+def test_what_cannot_be_continued(bot: AgentFolder) -> None:
+    ended = bot.cli("chat", "bot", "--continue")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == "agentmd: bot has no session that could be continued; `agentmd chat bot` begins one\n"
+    assert not (bot.path / ".agentmd/agentmd.db").exists()
+    for more in (["--session", "s"], ["--url", "http://127.0.0.1:9"]):
+        ended = bot.cli("chat", "bot", "--continue", *more)
+        assert (ended.code, ended.out) == (2, "")
+        assert f"does not go with {more[0]}" in ended.err
+
+
 def test_a_name_is_the_same_in_any_spelling(bot: AgentFolder) -> None:
     assert Piped(bot, "bot", "--session", "s").end("One\n").code == 0
     with chat(bot, "BOT") as terminal:
@@ -123,6 +146,7 @@ def test_an_open_question_comes_first(bot: AgentFolder) -> None:
         say(terminal, "Hi")
         terminal.expect("✅ Hello.\n")
         leave(terminal)
+        assert "2 turns, 99 tokens, $0.2500\n" in on_screen(terminal)
     assert bot.execution().status is Status.SUCCESS
     assert last_window(bot) == [
         *(("human", "delete"), ("ai", ""), ("tool", "File deleted: a.txt"), ("ai", "Deleted."), ("human", "Hi"))
@@ -181,7 +205,7 @@ class TestBesideOthers:
             begun(bot)
             second.send_line("Hi")
             second.expect(
-                "Execution 1, a turn of this session, is driven by another process; it is followed to its end first.\n"
+                "Execution 1, a turn of this session, is driven by another process; it is\nfollowed to its end first.\n"
             )
             (bot.path / "open").touch()
             second.expect("gate ← open\n")
@@ -199,7 +223,7 @@ class TestBesideOthers:
             say(first, "gate")
             begun(bot)
             with chat(bot) as second:
-                second.expect("it is followed to its end first.\n")
+                second.expect("followed to its end first.\n")
                 second.expect("bot · gate…")
                 second.send("\x03")
                 second.expect("execution 1 goes on without this terminal")
@@ -245,7 +269,7 @@ class TestBesideOthers:
         server.client.post("/agents/bot/run", {"message": "gate", "session_id": "s"})
         begun(bot)
         with chat(bot) as terminal:
-            terminal.expect("it is followed to its end first.\n")
+            terminal.expect("followed to its end first.\n")
             (bot.path / "open").touch()
             terminal.expect("✅ Through.\n")
             ready(terminal)

@@ -120,7 +120,10 @@ def test_a_pause_ends_it_and_no_line_answers(bot: AgentFolder) -> None:
     ended = chat(bot, "delete\ny\ntwo\n")
     assert ended.code == 3
     assert answers(ended) == ['🔧 file_delete → {"path": "a.txt"}']
-    assert "execution 1 waits for an answer: agentmd respond 1 --request 1-0.0\n" in ended.err
+    assert (
+        "execution 1 waits for an answer: agentmd respond 1 --request 1-0.0\n"
+        "What follows on standard input was not sent.\n"
+    ) in ended.err
     assert said(bot) == ["delete"]
     assert file.exists()
     again = chat(bot, "y\n")
@@ -137,6 +140,11 @@ def test_the_exit_code_is_that_of_the_last_turn(bot: AgentFolder, data: str, cod
     assert ended.code == code
     assert ended.out.count("out of order") == ended.out.count("✅ First.") == 1
     assert len(said(bot)) == 2
+
+
+def test_every_line_but_the_ends_is_a_message(bot: AgentFolder) -> None:
+    assert chat(bot, "/help\n/exti\n/quit\none\n").code == 0
+    assert said(bot) == ["/help", "/exti"]
 
 
 def test_bytes_that_are_no_text_are_shown_as_escapes(bot: AgentFolder) -> None:
@@ -185,3 +193,61 @@ def cpu_ticks(pid: int) -> int:
     """The hundredths of a second that a process has computed."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     return int(fields[11]) + int(fields[12])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_in_the_last_moment_of_a_turn_ends_it_too(folder: AgentFolder, number: signal.Signals) -> None:
+    """The answer does not fit into the pipe: the signal comes while it is printed."""
+    folder.agent("bot", [{"text": "x" * 200_000}])
+    command = [sys.executable, "-m", "agent_md.cli.main", "chat", "bot", "--session", "s"]
+    env = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, cwd=folder.path, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as chat:
+        assert chat.stdin is not None
+        assert chat.stdout is not None
+        chat.stdin.write(b"one\ntwo\n")
+        chat.stdin.close()
+        chat.stdout.read(1)
+        chat.send_signal(number)
+        chat.stdout.read()
+        assert chat.wait(20) == 128 + number
+    assert said(folder) == ["one"]
+
+
+def shell(folder: AgentFolder, line: str) -> subprocess.CompletedProcess[str]:
+    """A line of a shell in the workspace, in which `chat` is the command."""
+    program = f'chat() {{ "{sys.executable}" -m agent_md.cli.main chat bot --session s; }}; {line}'
+    env = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
+    return subprocess.run(["bash", "-c", program], cwd=folder.path, env=env, capture_output=True, text=True, timeout=30)
+
+
+@pytest.mark.parametrize("sink", ["| head -0; exit ${PIPESTATUS[1]}", "> /dev/full"])
+def test_nothing_more_is_sent_when_nobody_gets_the_answers(bot: AgentFolder, sink: str) -> None:
+    ended = shell(bot, f"yes one | chat {sink}")
+    assert ended.returncode == 0
+    assert "Nobody gets the answers any more; no further message is sent.\n" in ended.stderr
+    assert said(bot) == ["one"]
+
+
+def test_a_signal_that_was_ignored_before_stays_so(bot: AgentFolder) -> None:
+    chat = f"exec {sys.executable} -m agent_md.cli.main chat bot --session s"
+    ended = shell(
+        bot,
+        f"trap '' HUP; mkfifo in; (exec 3>&-; {chat} < in > out) & exec 3> in; echo one >&3; "
+        "until grep -q First out; do sleep 0.05; done; kill -HUP $!; echo two >&3; exec 3>&-; wait $!",
+    )
+    assert (ended.returncode, said(bot)) == (0, ["one", "two"])
+
+
+def test_an_input_that_cannot_be_read(bot: AgentFolder) -> None:
+    ended = shell(bot, "chat 0> out")
+    assert ended.returncode == 2
+    assert ended.stderr.endswith("agentmd: standard input cannot be read: Bad file descriptor\n")
+
+
+def test_a_line_without_an_end(bot: AgentFolder) -> None:
+    ended = shell(bot, "tr '\\0' x < /dev/zero | chat")
+    assert ended.returncode == 2
+    assert "agentmd: a line of standard input is longer than 8 MiB; nothing of it was sent\n" in ended.stderr
+    assert said(bot) == []

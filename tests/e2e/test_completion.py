@@ -55,6 +55,7 @@ def test_commands_options_and_values(work: AgentFolder) -> None:
     assert "--quiet" not in values(work, "run", "-q", "-")
     assert values(work, "run", "x", "--on-ask", "") == ["wait", "deny", "fail"]
     assert values(work, "run", "x", "--on-ask=d") == ["--on-ask=deny"]
+    assert values(work, "chat", "cleaner", "--c") == ["--continue"]
     assert values(work, "run", "-m", "") == []
     assert values(work, "completion", "") == ["bash", "zsh", "fish"]
     assert offered(work, "sta") == [
@@ -178,6 +179,22 @@ def test_tab_in_a_real_bash(work: AgentFolder, bin_folder: Path) -> None:
         terminal.expect("agents/")
         terminal.send_line("; exit 0")
         assert terminal.exit_code() == 0
+
+
+def test_bash_runs_nothing_of_what_a_model_offers(work: AgentFolder) -> None:
+    options = ["$(touch x)", "`touch x`", 'it\'s "so"', "a\\b", "why not! 5$", "x; touch x"]
+    asks = call("ask_user", question="Which?", kind="choice", options=options)
+    work.agent("chooser", [{"calls": [asks]}, {"text": "."}])
+    assert work.cli("run", "chooser").code == 3
+
+    for typed in ("", "'", '"', "''", '""'):
+        quote = typed if len(typed) == 1 else ""
+        words = offered(work, "respond", "1", "--choice", typed, shell="bash")
+        line = " ".join(f"{quote}{word}{quote}" for word in words)
+        program = ["bash", "-c", f"printf '%s\\n' {line}"]
+        done = subprocess.run(program, cwd=work.path, capture_output=True, text=True, check=True, timeout=30)
+        assert done.stdout.splitlines() == options
+        assert not (work.path / "x").exists()
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

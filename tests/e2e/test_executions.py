@@ -130,7 +130,7 @@ def test_resume_goes_on_where_a_process_died(work: AgentFolder) -> None:
     killed(work)
     listed = work.cli("resume")
     assert listed.code == 0
-    assert listed.out.splitlines()[2].split()[:3] == ["1", "gated", "running"]
+    assert listed.out.splitlines()[2].split()[:3] == ["1", "gated", "died"]
     assert [item["id"] for item in json.loads(work.cli("resume", "--json").out)] == [1]
     ended = work.cli("resume", "1")
     assert (ended.code, ended.err) == (0, "")
@@ -317,7 +317,7 @@ def test_watching_sees_what_begins_in_a_fresh_workspace(work: AgentFolder) -> No
 def test_validate_json(work: AgentFolder) -> None:
     fine = work.cli("validate", "--json")
     assert fine.code == 0
-    assert json.loads(fine.out)[0] == {"agent": "cleaner", "file": "agents/cleaner.md", "errors": []}
+    assert json.loads(fine.out)[0] == {"agent": "cleaner", "file": "agents/cleaner.md", "errors": [], "notes": []}
     work.agent("wrong", [{"text": "x"}], "confirm: [file_delte]")
     (work.path / "agents/broken.md").write_text("no frontmatter")
     (work.path / "agents/hosted.md").write_text("---\nmodel: {provider: google, name: gemini-2.5-flash}\n---\nHi.\n")

@@ -26,6 +26,39 @@ def test_validate_finds_what_a_run_would_stumble_over(folder: AgentFolder) -> No
     assert "NOT_SET_ANYWHERE" in ended.out
 
 
+def test_what_has_no_effect_is_a_note_wherever_somebody_looks(folder: AgentFolder) -> None:
+    fields = (
+        "trigger: {type: schedule, every: 5m}\nmcp: [search]\nnotify: [{url: 'http://127.0.0.1:9', token: '${HOOK}'}]"
+    )
+    folder.agent("helper", [{"text": "Done."}], fields)
+    folder.agent("timed", [{"text": "Done."}], "trigger: {type: watch, paths: [in]}")
+    notes = ["note: trigger and mcp of helper have no effect in this version"]
+    assert folder.cli("run", "helper").err == f"{notes[0]}\n"
+    assert folder.cli("run", "timed").err == "note: trigger of timed has no effect in this version\n"
+    notes += [
+        "note: the variable HOOK of `notify` is not set; put it into .env or the environment; until then nothing is sent "
+        "to 127.0.0.1",
+        "note: 127.0.0.1, a host of `notify`, is no address of the public internet: nothing is sent there. If it is meant, "
+        "add it to `http.allow_hosts` in config.yaml",
+    ]
+    validated = folder.cli("validate", "helper")
+    assert (validated.code, validated.out.splitlines()[1:]) == (0, [f"    {note}" for note in notes])
+    explained = folder.cli("explain", "helper")
+    assert explained.out.splitlines()[-3:] == notes
+    assert "  Trigger     every 5m (not in this version)\n" in explained.out
+    assert "watch in (not in this version)" in folder.cli("list").out
+
+
+def test_a_broken_file_of_prices_is_told_once(folder: AgentFolder) -> None:
+    folder.file("config.yaml", "prices: prices.yaml\n")
+    folder.file("prices.yaml", "prices: [\n")
+    folder.agent("helper", [{"text": "Done."}])
+    ended = folder.cli("validate")
+    assert ended.code == 1
+    assert ended.out.count("prices.yaml, line 2") == 1
+    assert "cannot be built" not in ended.out
+
+
 def test_a_repeated_command_answers_no_later_question(folder: AgentFolder) -> None:
     for name in ("a.txt", "b.txt"):
         folder.file(name)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
@@ -80,7 +82,7 @@ def test_on_a_terminal_it_asks(here: Path) -> None:
         terminal.expect("  1. google/gemini-2.5-flash (the default; its key is missing)\n  2. script (")
         terminal.expect("Model [1]: ")
         terminal.send_line("gogle/x")
-        terminal.expect("did you mean google?")
+        terminal.expect("did you mean\n  google?")
         terminal.expect("Model [1]: ")
         terminal.send_line("2")
         assert terminal.exit_code() == 0
@@ -230,6 +232,24 @@ def test_a_folder_that_cannot_be_written_is_named(run: Cli) -> None:
 
     assert (ended.code, ended.out) == (1, "")
     assert str(run.workspace / "agents") in ended.err
+
+
+def test_a_link_to_nowhere_is_not_said_to_be_replaced(run: Cli) -> None:
+    (run.workspace / "agents").mkdir()
+    (run.workspace / "agents/helper.md").symlink_to("nowhere")
+    refused(run("new", "helper"), "take another name, or rename that one")
+    refused(run("new", "helper", "--force"), "is no file; remove it")
+
+
+def test_a_disk_that_is_full_is_named(run: Cli) -> None:
+    def full() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+
+    ended = run("new", "helper", "-p", "x" * 2000, prepare=full)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == f"agentmd: {run.workspace}/agents/helper.md: File too large\n"
+    assert files(run.workspace) == []
 
 
 def test_below_a_workspace_the_agent_goes_into_it(here: Path) -> None:

@@ -136,7 +136,7 @@ def test_a_custom_request_takes_the_json_that_its_schema_allows() -> None:
         terminal.expect('  {\n    "type": "rating"\n  }\n  The answer must fit the JSON Schema {"type": "integer"}\n')
         terminal.expect("? Rate it\nJSON: ")
         terminal.send_line("five")
-        terminal.expect("is no JSON value")
+        terminal.expect("not JSON: ")
         terminal.expect("JSON: ")
         terminal.send_line('"five"')
         terminal.expect("does not fit the request's schema")
@@ -203,6 +203,7 @@ def test_a_preview_higher_than_the_screen_goes_through_the_pager() -> None:
 
 def test_a_long_preview_goes_through_the_pager_and_the_question_follows() -> None:
     with program("long", env={"PAGER": "sed s/line/paged/"}) as terminal:
+        terminal.expect("  (longer than the screen; q goes to the question)\n")
         assert "+line" not in terminal.expect("+paged 99")
         terminal.expect(QUESTION)
         terminal.send_line("y")

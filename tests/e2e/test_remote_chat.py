@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +26,7 @@ from tests.support.structured import DATABASE, FEATURES
 from tests.support.waiting import until
 from tests.support.world import World
 
+ROOT = Path(__file__).parents[2]
 SESSIONS = "/agents/worker/sessions"
 
 
@@ -91,6 +95,7 @@ class TestOnATerminal:
             "TT:TT:TT worker ✅ Hello.\n"
             "\n"
             "you> two things\n"
+            "TT:TT:TT worker 💬 Both.\n"
             '? Confirm danger {"key": "A"} [y/N]: y\n'
             '? Confirm danger {"key": "B"} [y/N]: no, not B\n'
             "\n"
@@ -113,10 +118,36 @@ class TestOnATerminal:
         assert way.requests == [
             f"POST {SESSIONS}",
             *turn,
+            f"GET {session}/messages",
+            f"GET {session}",
             f"POST {session}/resume",
             f"GET {session}?wait=true&timeout=30",
             *turn,
         ]
+
+    def test_what_a_call_would_do_stands_above_its_question(self, folder: AgentFolder) -> None:
+        write = call("file_write", path="notes.txt", content="new\u202e\n")
+        folder.agent("writer", [{"text": "I write\nit down.", "calls": [write]}, {"text": "Written."}])
+        folder.file("notes.txt", "old\n")
+        with (
+            Server(folder.path) as served,
+            relay(Path(served.address["socket"])) as way,
+            chat(way, agent="writer") as terminal,
+        ):
+            say(terminal, "Write")
+            terminal.expect(" writer 💬 I write\n  it down.\n")
+            terminal.expect("  ⚠ this request holds control, hidden or reordering characters")
+            terminal.expect(f"  → {folder.path}/notes.txt (")
+            terminal.expect("\n  -old\n  +new\\u202e\n")
+            terminal.expect("[y/N]: ")
+            (asked,) = talk_of(way, served, "writer").get().body["interrupts"]
+            assert set(asked["payload"]) == {"type", "tool_name", "tool_args"}
+            assert asked["preview"]["resolved"] == f"{folder.path}/notes.txt"
+            terminal.send_line("y")
+            terminal.expect("✅ Written.")
+            leave(terminal)
+            assert terminal.screen.count("I write") == 1
+            assert terminal.screen.count("Written.") == 1
 
     def test_structured_questions_and_a_text_of_ones_own(self, folder: AgentFolder) -> None:
         folder.agent(
@@ -163,10 +194,10 @@ class TestOnATerminal:
             terminal.expect('  {\n    "type": "map",\n    "centre": [\n')
             terminal.expect("? map request\nJSON: ")
             terminal.send_line("there")
-            terminal.expect("this is no JSON value")
+            terminal.expect("  not JSON: a value was expected at character 1; write it such as")
             terminal.expect("JSON: ")
             terminal.send_line('{"at": "home"}')
-            terminal.expect("the answer['at'] does not fit the request's schema: 'home' is not of type 'number'\n")
+            terminal.expect("  at: 'home' is not of type 'number'\n")
             terminal.expect("JSON: ")
             terminal.send_line('{"at": 1}')
             terminal.expect("✅ There.")
@@ -338,8 +369,9 @@ class TestLeaving:
             assert terminal.exit_code() == code
         assert talk.get().body["status"] == "interrupted"
         with chat(way, "--session", talk.id) as terminal:
-            terminal.expect("  It goes on after 1 turn:\n  👤 one\n  💬 One.\n")
+            terminal.expect("  It goes on after 1 turn:\n  👤 one\n\n")
             terminal.expect("A turn of this session has not ended; that comes first.\n")
+            terminal.expect(" worker 💬 One.\n")
             terminal.expect("[y/N]: ")
             terminal.send_line("y")
             terminal.expect("✅ It was decided.")
@@ -367,6 +399,11 @@ class TestLeaving:
         asked = way.requests
         assert [asked[0], asked[1].partition(" ")[0]] == [f"POST {SESSIONS}", "DELETE"]
         assert served.client.get(asked[1].removeprefix("DELETE ")).status == 404
+
+    def test_a_server_without_an_agent_that_is_the_usual_one(self, served: Server, way: Relay, tmp_path: Path) -> None:
+        ended = AgentFolder(tmp_path / "none").cli("chat", "--url", way.url)
+        assert (ended.code, ended.out) == (2, "")
+        assert f"; name the agent: agentmd chat NAME --url {way.url}\n" in ended.err
 
     def test_an_id_that_is_given(self, served: Server, way: Relay) -> None:
         mine = str(uuid.uuid4())
@@ -429,5 +466,20 @@ class TestPiped:
         talk = talk_of(way, served)
         assert (ended.code, ended.out) == (3, "")
         assert '? Confirm danger {"key": "A"}\n? Confirm danger {"key": "B"}\n' in ended.err
-        assert f"session {talk.id} waits for an answer\n" in ended.err
+        waits = f"session {talk.id} waits for an answer\nWhat follows on standard input was not sent.\n"
+        assert waits in ended.err
         assert len(talk.get().body["interrupts"]) == 2
+
+    def test_nothing_more_is_sent_when_nobody_gets_the_answers(self, folder: AgentFolder) -> None:
+        folder.agent("bot", [{"text": "Hello."}])
+        with Server(folder.path) as served, relay(Path(served.address["socket"])) as way:
+            program = [sys.executable, "-m", "agent_md.cli.main", "chat", "bot", "--url", way.url]
+            env = {"PATH": os.environ["PATH"], "HOME": str(folder.path), "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
+            with Path("/dev/full").open("w") as full:
+                ended = subprocess.run(
+                    program, input="Hi\n" * 50, env=env, stdout=full, stderr=subprocess.PIPE, text=True, timeout=30
+                )
+            turns = served.client.get("/executions").body
+        assert ended.returncode == 0
+        assert "Nobody gets the answers any more; no further message is sent.\n" in ended.stderr
+        assert len(turns) == 1

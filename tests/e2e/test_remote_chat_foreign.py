@@ -185,6 +185,29 @@ class TestQuestions:
             leave(terminal)
 
 
+class TestTextsBeforeAQuestion:
+    def test_the_answer_of_a_turn_that_has_gone_on_is_not_among_them(self, server: ForeignServer) -> None:
+        server.replies[f"GET {SESSION}/messages"] = [
+            Reply(
+                [{"content": "Hi"}, {"role": "assistant", "content": "One."}, {"role": "assistant", "content": "Done."}]
+            )
+        ]
+        with chat(server, asks(approval()), said("Done.")) as terminal:
+            terminal.expect("Withdrawn: ")
+            terminal.expect("✅ Done.")
+            leave(terminal)
+            assert terminal.screen.count("Done.") == 1
+
+    @pytest.mark.parametrize("reply", [CLOSE, Reply({"detail": "Not Found"}, 404), Reply({"no": "list"})])
+    def test_a_server_that_does_not_tell_them(self, server: ForeignServer, reply: Reply) -> None:
+        server.replies[f"GET {SESSION}/messages"] = [reply]
+        with chat(server, asks(approval()), said("Done.")) as terminal:
+            terminal.expect("[y/N]: ")
+            terminal.send_line("y")
+            terminal.expect("✅ Done.")
+            leave(terminal)
+
+
 class TestMessages:
     def test_one_that_may_have_arrived_is_not_sent_again(self, server: ForeignServer) -> None:
         server.replies[MESSAGES] = [CLOSE]
@@ -253,6 +276,12 @@ class TestNoServer:
             (Reply([]), 1, "no answer of the sessions interface"),
             (Reply({"session_id": 1, "status": "idle"}), 1, "no answer of the sessions interface"),
             (Reply({"detail": "no agent bot"}, 404), 2, "no session was begun at http://127.0.0.1:"),
+            (
+                Reply({"detail": "no agent bot"}, 404),
+                2,
+                ": no agent bot; name the agent: agentmd chat NAME --url http:",
+            ),
+            (Reply({"detail": [{"msg": "Value error, no", "loc": ["a"]}]}, 422), 2, ": a: no; name the agent"),
             (Reply({"detail": "there is no room"}, 503), 1, "there is no room"),
             (CLOSE, 1, "no answer from http://127.0.0.1:"),
         ],
@@ -272,7 +301,10 @@ class TestNoServer:
             url = gone.url
         ended = Cli(tmp_path)("chat", "--url", url)
         assert (ended.code, ended.out) == (1, "")
-        assert f"no answer from {url} (" in ended.err
+        port = url.rpartition(":")[2]
+        assert ended.err == (
+            f"agentmd: nothing answers at {url}; is the server started there? `agentmd start --port {port}`\n"
+        )
 
     def test_whose_certificate_nobody_vouches_for(self, tmp_path: Path) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

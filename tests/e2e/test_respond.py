@@ -294,7 +294,9 @@ def test_an_answer_while_a_live_process_drives_is_handed_over(asking: AgentFolde
     run = driven(asking)
     ended = asking.cli("respond", "1", "--yes")
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out == "Recorded. Execution 1 is driven by a live process, which goes on with it.\n"
+    assert ended.out == (
+        "Recorded. Execution 1 is driven by a live process, which goes on with it. `agentmd logs -f -e 1` follows it\n"
+    )
     asking.file("gate")
     assert run.wait().code == 0
     assert asking.results() == ["shipped 1 birds", "through"]

@@ -51,7 +51,9 @@ class TestShapes:
 
     def test_a_key_that_is_added_to_dotenv_counts(self, server: Server) -> None:
         agent = server.workspace / "agents/keyed.md"
-        agent.write_text("---\nmodel: {provider: google, name: gemini-2.5-flash, base_url: 'http://127.0.0.1:9'}\n---\n")
+        agent.write_text(
+            "---\nmodel: {provider: google, name: gemini-2.5-flash, base_url: 'http://127.0.0.1:9'}\n---\n"
+        )
         refused = server.client.post("/agents/keyed/run")
         assert (refused.status, "GOOGLE_API_KEY" in refused.body["detail"]) == (422, True)
         (server.workspace / ".env").write_text("GOOGLE_API_KEY=a-key\n")

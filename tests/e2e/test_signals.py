@@ -280,3 +280,17 @@ def test_the_answer_of_an_interrupted_prompt_is_not_recorded(working: AgentFolde
     assert request.answer is not None
     assert request.answer.outcome is Outcome.DENIED
     assert (working.path / "a.txt").exists()
+
+
+def test_a_signal_that_is_ignored_from_the_start_stays_ignored(working: AgentFolder) -> None:
+    working.agent("sleeper", [{"text": "Slept.", "delay": "300ms"}])
+
+    def like_nohup() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    run = working.cli.start("run", "sleeper", prepare=like_nohup)
+    until(lambda: "Running" in run.printed())
+    run.kill(signal.SIGHUP)
+    ended = run.wait()
+    assert ended.code == 0
+    assert ended.out.endswith("Slept.\n")

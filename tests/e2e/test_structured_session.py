@@ -89,7 +89,7 @@ def test_an_answer_from_elsewhere_withdraws_the_second_question(folder: AgentFol
         terminal.expect("Choice: ")
         assert folder.cli("respond", "1", "--answers", json.dumps(answers), "--no-wait").code == 0
         terminal.expect("Withdrawn: answered by ")
-        terminal.expect("Which database? SQLite; Which features? Export")
+        terminal.expect("Which database? SQLite; Which features?\n  Export at ")
         assert terminal.exit_code() == 0
     assert json.loads(folder.results()[0]) == answers
 

@@ -51,7 +51,7 @@ def test_every_kind_of_question(folder: AgentFolder) -> None:
         terminal.send_line("3,1")
         terminal.expect("? How many stars?\nJSON: ")
         terminal.send_line("many")
-        terminal.expect("is no JSON value")
+        terminal.expect("not JSON: ")
         terminal.expect("JSON: ")
         terminal.send_line("5")
         terminal.expect('  publish {"title": "Tschüss 👋"}\n? Publish? [y/N]: ')

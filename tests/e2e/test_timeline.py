@@ -41,7 +41,7 @@ def test_what_a_dead_process_left_says_so_and_how_to_go_on(folder: AgentFolder) 
     run.wait()
     for listing in (folder.cli("logs").out, folder.cli("resume").out):
         _, _, row, note = listing.splitlines()
-        assert row.split()[:4] == ["1", "worker", "running", "(died)"]
+        assert row.split()[:4] == ["1", "worker", "died", "manual"]
         assert note == "The process that drove 1 died: agentmd resume 1"
     *_, total, advice = folder.cli("logs", "-e", "1").out.splitlines()
     assert "worker ■ running, its process died, after" in total

@@ -15,13 +15,11 @@ from agent_md.cli.text import width_of
 SPEC = AgentSpec("reporter", "", ModelRef("script", "reporter"), icon="🥝", source_path="agents/reporter.md")
 
 
-def explanation(
-    spec: AgentSpec, *tools: str, custom: tuple[str, ...] = (), problems: tuple[str, ...] = ()
-) -> Explanation:
+def explanation(spec: AgentSpec, *tools: str, custom: tuple[str, ...] = (), **told: tuple[str, ...]) -> Explanation:
     facts = [ToolFacts(name, Subjects.SUBJECTS, frozenset({"path"}), frozenset({"path"})) for name in tools]
     facts += [ToolFacts(name, Subjects.UNSURE, requires_approval=True) for name in custom]
     calls = [possible for fact in facts for possible in possible_verdicts(spec, fact)]
-    return Explanation(spec, tuple(calls), "built in", custom=bool(custom), problems=problems)
+    return Explanation(spec, tuple(calls), "built in", custom=bool(custom), **told)
 
 
 def shown(spec: AgentSpec, *tools: str, screen: Screen = PLAIN, **more: tuple[str, ...]) -> str:
@@ -111,8 +109,12 @@ def test_limits_and_trigger() -> None:
     assert "A new run   is started also while one waits for you (on_pending: parallel)" in text
     assert "Limits      50 calls, 500,000 tokens, 90s of work, $0.5, $2 a day" in text
     assert "History     off" in text
-    assert "Trigger     every 5m" in text
+    assert "Trigger     every 5m (not in this version)" in text
     assert "A question  stays open until it is answered" in text
+
+
+def test_what_is_to_be_known_is_told() -> None:
+    assert shown(SPEC, "file_read", notes=("x has\x1b no effect",)).endswith("\n\nnote: x has\\x1b no effect")
 
 
 def test_what_keeps_it_from_running_is_told() -> None:

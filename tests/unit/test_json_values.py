@@ -11,7 +11,16 @@ from agent_md.cli.text import is_suspicious
 from agent_md.errors import AnswerRefused
 from agent_md.executions.json_values import MAX_DEPTH, has_no_json_number, is_too_deep, parse_strictly
 
-NO_VALUES = ["1e999", "[-1e999]", "NaN", '{"a": Infinity}', "{", "[" * 100_000, '{"a": 1, "a": 1}', '[{"b": {"a": 1, "a": 2}}]']
+NO_VALUES = [
+    "1e999",
+    "[-1e999]",
+    "NaN",
+    '{"a": Infinity}',
+    "{",
+    "[" * 100_000,
+    '{"a": 1, "a": 1}',
+    '[{"b": {"a": 1, "a": 2}}]',
+]
 
 
 def nested(depth: int) -> Any:

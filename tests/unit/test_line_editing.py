@@ -69,6 +69,8 @@ def edited(*typed: Key | str, past: tuple[str, ...] = ()) -> str:
         (("ab", Key.HOME, Key.DELETE, Key.END, Key.DELETE), "b|"),
         (("one two  ", Key.KILL_WORD), "one |"),
         (("  ", Key.KILL_WORD), "|"),
+        (("one\ntwo", Key.KILL_WORD), "one\n|"),
+        (("a" * 200_000, " b", Key.KILL_WORD), "a" * 200_000 + " |"),
         (("one", Key.NEW_LINE, "two", Key.HOME, "x", Key.END, "y"), "one\nxtwoy|"),
         (("one", Key.NEW_LINE, "two", Key.LEFT, Key.KILL_BEFORE), "one\n|o"),
         (("one\ntwo", Key.HOME, Key.LEFT, Key.LEFT, Key.KILL_AFTER), "on|\ntwo"),

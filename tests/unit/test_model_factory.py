@@ -92,8 +92,10 @@ except UsageError as error:
     ran = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2], check=True
     )
-    assert ran.stdout == (
-        f"{provider}/x cannot be used: the package {package} is not installed; run: pip install 'agentmd[{provider}]'\n"
+    too = ". And local/x has no base_url; give the address of the server" if provider == "local" else "\n"
+    assert ran.stdout.startswith(
+        f"{provider}/x cannot be used: the package {package} is not installed; "
+        f"run: pip install 'agentmd[{provider}]'{too}"
     )
 
 

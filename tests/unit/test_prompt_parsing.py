@@ -92,5 +92,23 @@ def test_json(line: str, value: Any) -> None:
 
 @pytest.mark.parametrize("line", ["", "five", "NaN", "[1", "-Infinity", "[" * 100_000, "1" * 5000])
 def test_no_json(line: str) -> None:
-    with pytest.raises(AnswerRefused, match="no JSON value"):
+    with pytest.raises(AnswerRefused, match=r"^not JSON: "):
         parse_json(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("", "a value was expected at character 1"),
+        ("{a: 1}", "a name in double quotes was expected at character 2"),
+        ('{"a" 1}', "a colon was expected at character 6"),
+        ("[1 2]", "a comma was expected at character 4"),
+        ("5 six", "the value has ended before at character 3"),
+        ('["a', "a text begins that does not end at character 2"),
+        ('"\\x"', "invalid \\escape at character 2"),
+    ],
+)
+def test_where_it_is_no_json(line: str, why: str) -> None:
+    with pytest.raises(AnswerRefused) as refused:
+        parse_json(line)
+    assert str(refused.value) == f'not JSON: {why}; write it such as "text", 5 or {{"name": "text"}}'

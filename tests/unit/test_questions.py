@@ -15,6 +15,7 @@ from agent_md.cli.questions import (
     withdrawn,
 )
 from agent_md.cli.screen import Painter, Screen, Style
+from agent_md.cli.text import width_of
 from agent_md.executions.model import Answer, Outcome, Preview, Request, RequestKind
 from tests.support.samples import NOON, answered, ask, guard
 from tests.support.structured import option, question
@@ -227,7 +228,9 @@ DECISIONS = [
 def test_a_decision_says_how_and_by_whom(request_: Request, answer: Answer, text: str) -> None:
     decided = replace(request_, answer=answer)
     assert decision_text(decided) == text
-    assert withdrawn(decided, SCREEN) == f"  Withdrawn: {text} at 12:01:00"
+    assert withdrawn(decided, SCREEN) == [f"  Withdrawn: {text} at 12:01:00"]
+    narrow = withdrawn(decided, Screen(24, zone=UTC))
+    assert all(line.startswith("  ") and width_of(line) <= 24 for line in narrow)
 
 
 def test_an_open_request_has_no_decision() -> None:

@@ -12,7 +12,7 @@ from agent_md.cli.remote_output import continuing, way_back
 from agent_md.cli.remote_turns import retry_delays
 from agent_md.cli.sessions_client import Interrupt, SaidMessage, SessionsClient, place_of
 from agent_md.errors import UsageError
-from agent_md.executions.model import RequestKind, RequestSource
+from agent_md.executions.model import Preview, RequestKind, RequestSource
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,20 @@ def test_an_approval_that_a_tool_asks_for_has_its_own_words() -> None:
     assert (request.source, request.message, request.tool_args) == (RequestSource.TOOL, "Really?", {})
 
 
+@pytest.mark.parametrize(
+    ("given", "preview"),
+    [
+        ({"resolved": "/a", "diff": "+x", "size": 3, "type": "text"}, Preview("/a", "+x", 3, "text")),
+        ({"resolved": None, "size": 0, "more": 1}, Preview(size=0)),
+        ({"resolved": ["/a"], "diff": {}, "size": "3", "type": "text"}, Preview(type="text")),
+        (None, None),
+        ("/a", None),
+    ],
+)
+def test_what_a_call_would_do(given: Any, preview: Preview | None) -> None:
+    assert as_request(Interrupt("i", "tool_approval", {"tool_name": "rm"}, given), "bot").preview == preview
+
+
 def test_questions_are_structured_questions() -> None:
     request = request_of("user_input", {"questions": [{"question": "Name?", "options": None, "hint": 1}]})
     assert request.kind is RequestKind.QUESTIONS
@@ -110,6 +124,9 @@ def test_everything_else_takes_any_json(kind: str, payload: Any) -> None:
 def test_how_far_a_session_has_come() -> None:
     said = [SaidMessage("user", "One"), SaidMessage("assistant", "1"), SaidMessage("user", "Two\x1b")]
     assert list(continuing(said)) == ["  It goes on after 2 turns:", "  👤 Two\\x1b"]
+    said.append(SaidMessage("assistant", "2"))
+    assert list(continuing(said))[1:] == ["  👤 Two\\x1b", "  💬 2"]
+    assert list(continuing(said, answered=False))[1:] == ["  👤 Two\\x1b"]
     assert list(continuing([SaidMessage("system", "Be kind.")])) == []
 
 

@@ -109,5 +109,20 @@ def test_a_decision_taken_elsewhere_is_a_line_of_its_own() -> None:
     assert VIEW.decided(guard()) == []
 
 
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (None, f'12:01:00 cleaner 👉 Confirm file_delete {{"path": "{89 * "x"}…: approved by api'),
+        (70, f'12:01:00 cleaner 👉 Confirm file_delete {{"path": "{2 * "x"}…: approved by api'),
+        (30, '12:01:00 cleaner 👉 Confirm file_delete {"p…: approved by api'),
+    ],
+)
+def test_what_was_shown_before_is_cut_to_a_line(width: int | None, line: str) -> None:
+    request = guard(args={"path": 500 * "x"}, answer=answered(Outcome.APPROVED, {"approved": True}, by="api"))
+    view = RunView("cleaner", Screen(width, zone=UTC))
+    assert view.decided(request, shown=True) == [line]
+    assert 500 * "x" in view.decided(request)[0]
+
+
 def test_times_are_shown_in_the_zone_of_the_screen() -> None:
     assert UTC_SCREEN.date_time(NOON + 0.9) == "2026-03-08 12:00:00"

@@ -119,6 +119,28 @@ def test_one_that_waits_says_how_long_already_and_what_goes_on() -> None:
     ]
 
 
+def test_what_was_asked_is_whole_where_it_is_asked_and_cut_where_it_is_decided() -> None:
+    request = guard(args={"path": 200 * "x"}, answer=answered(Outcome.DENIED, {"approved": False, "reason": 90 * "y"}))
+    events = [an_event(EventType.INTERRUPT, request_id="r1"), an_event(EventType.RESUMED, request_id="r1")]
+    asked, decided = Timeline("cleaner", UTC_SCREEN).lines(events, [request])[1:]
+    assert asked.count("x") == 200
+    assert decided == (
+        f'12:00:00 cleaner 👉 Confirm file_delete {{"path": "{89 * "x"}…: denied by cli:ann: {90 * "y"} (after 1 min)'
+    )
+    narrow = Timeline("cleaner", Screen(100, zone=UTC)).lines(events, [request])
+    assert '12:00:00 cleaner 👉 Confirm file_delete {"p…: denied by cli:ann:' in narrow[-3]
+
+
+def test_the_session_is_named_and_how_a_queued_one_goes_on() -> None:
+    started = an_event(EventType.SYSTEM, agent="a", trigger="chat", model={"provider": "script", "name": "x"})
+    timeline = Timeline("cleaner", UTC_SCREEN, session="to\nday")
+    assert timeline.lines([started], [])[1:] == [
+        "12:00:00 cleaner ▶ Started execution 42 (chat, script/x, session to\\nday)"
+    ]
+    standing = timeline.standing(an_execution(status=Status.QUEUED), [], now=NOON)
+    assert standing[-1] == "  agentmd resume 42 goes on, or says why it cannot"
+
+
 def test_a_new_day_is_a_line() -> None:
     events = [at(an_event(EventType.HUMAN, word), hours * 3600) for word, hours in (("a", 0), ("b", 11), ("c", 12))]
     assert Timeline("x", UTC_SCREEN).lines(events, []) == [

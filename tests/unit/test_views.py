@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from agent_md.errors import AnswerRefused
 from agent_md.executions.answers import validate_response
-from agent_md.executions.model import Call, CallState, Decision, Outcome, Position, Request, RequestKind
-from agent_md.executions.views import answer_from_view, interrupt_view
+from agent_md.executions.model import Call, CallState, Decision, Outcome, Position, Preview, Request, RequestKind
+from agent_md.executions.views import answer_from_view, interrupt_view, previewed_view
 from agent_md.tools.ask_user import AskUser
 from tests.support.samples import ask, guard
 from tests.support.structured import DATABASE, FEATURES, option, question
@@ -108,6 +109,15 @@ def test_the_view(request_: Request, call: Call, type_: str, payload: dict[str, 
     view = interrupt_view(request_, call)
     assert view == {"interrupt_id": "r1", "type": type_, "payload": payload}
     assert json.loads(json.dumps(view)) == view
+
+
+def test_a_preview_stands_beside_the_payload() -> None:
+    assert previewed_view(GUARDED, CUSTOM_TOOL) == interrupt_view(GUARDED, CUSTOM_TOOL)
+    previewed = replace(GUARDED, preview=Preview(resolved="/ws/a", size=0))
+    assert previewed_view(previewed, CUSTOM_TOOL) == {
+        **interrupt_view(GUARDED, CUSTOM_TOOL),
+        "preview": {"resolved": "/ws/a", "size": 0},
+    }
 
 
 APPROVED, DENIED = {"approved": True}, {"approved": False}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_md.cli.text import cut, fold, is_suspicious, json_line, one_line, pad, visible, width_of
+from agent_md.cli.text import cut, fold, is_suspicious, json_line, one_line, pad, visible, width_of, wrapped
 
 HARMFUL = [
     ("rm -rf x\r\x1b[2Kls", r"rm -rf x\r\x1b[2Kls"),
@@ -143,6 +143,13 @@ def test_a_folded_line_is_the_line_in_pieces_that_fit(text: str, width: int) -> 
     assert "".join(pieces) == line
     assert all(width_of(piece) <= width for piece in pieces)
     assert all(pieces) or pieces == [""]
+
+
+def test_lines_of_ours_are_folded_at_words_and_stay_indented() -> None:
+    assert wrapped("  one two three", 12) == ["  one two", "  three"]
+    assert wrapped("  one two three", None) == wrapped("  one two three", 15) == ["  one two three"]
+    assert wrapped("\x1b[1mone two three\x1b[0m", 10) == ["\x1b[1mone two three\x1b[0m"]
+    assert wrapped("", 10) == [""]
 
 
 def test_a_line_is_folded_after_a_late_blank() -> None:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from agent_md.errors import UsageError
 from agent_md.executions.deliveries import Delivery, HookEvent, event_id_of
 from agent_md.executions.model import EventType, ExecutionId, HookTarget, Status
 from agent_md.webhooks.body import body_of, told_in
+from agent_md.webhooks.doubts import doubts
 from agent_md.webhooks.schedule import GIVE_UP_AFTER_S, next_attempt
 from agent_md.webhooks.signing import headers_for, key_of
 from agent_md.webhooks.targets import check_target, filled, lane_of, named_targets, notify_target
@@ -29,6 +31,45 @@ SPEC = AgentSpec(
         NotifyTarget("https://b.example/x", events=("turn.failed",)),
     ),
 )
+
+
+class TestWhatReachesNobody:
+    @pytest.mark.parametrize(
+        ("environ", "said"),
+        [
+            ({"TOKEN": "t", "SECRET": "s"}, []),
+            ({"TOKEN": "t"}, ["the variable SECRET of `notify` is not set"]),
+            (
+                {"SECRET": ""},
+                ["the variable TOKEN of `notify` is not set", "the variable SECRET of `notify` is not set"],
+            ),
+            ({"TOKEN": "a b", "SECRET": "whsec_!"}, ["has characters that a header cannot carry", "no Base64 behind"]),
+        ],
+    )
+    def test_a_token_or_a_secret_that_is_of_no_use(self, environ: dict[str, str], said: list[str]) -> None:
+        found = doubts(SPEC, environ, ())
+        assert len(found) == len(said)
+        assert all(part in text for part, text in zip(said, found, strict=True))
+        assert all("nothing is sent to a.example" in text and "a b" not in text for text in found)
+
+    @pytest.mark.parametrize(
+        ("host", "allowed", "reached"),
+        [
+            ("a.example", (), True),
+            ("8.8.8.8", (), True),
+            ("10.0.0.5", (), False),
+            ("10.0.0.5", ("10.0.0.5",), True),
+            ("10.0.0.5", ("10.0.0.6",), False),
+            ("[::1]", (), False),
+            ("[::1]", ("0:0:0:0:0:0:0:1",), True),
+            ("localhost", (), False),
+            ("localhost", ("localhost",), True),
+        ],
+    )
+    def test_an_address_that_is_private(self, host: str, allowed: tuple[str, ...], *, reached: bool) -> None:
+        spec = replace(SPEC, notify=(NotifyTarget(f"http://{host}:80/x"), NotifyTarget(f"http://{host}/y")))
+        assert (doubts(spec, {}, allowed) == []) is reached
+        assert len(doubts(spec, {}, allowed)) <= 1
 
 
 class TestSigning:

@@ -29,6 +29,7 @@ from agent_md.executions.model import (
     Execution,
     ExecutionId,
     NewExecution,
+    Outcome,
     Position,
     Request,
     RequestId,
@@ -422,8 +423,11 @@ def _first_conflict(requests: Sequence[Request], answers: Sequence[NewAnswer]) -
         given = request.answer
         if given is not None and (given.outcome, canonical(given.value)) != (new.outcome, canonical(new.value)):
             when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(given.answered_at))
+            how = f"was {given.outcome} by {given.answered_by} at {when}"
+            if given.outcome is Outcome.EXPIRED:
+                how = f"expired at {when} (nobody answered in time)"
             return AnswerConflict(
-                f"request {request.id} was {given.outcome} by {given.answered_by} at {when}; this answer was not taken",
+                f"request {request.id} {how}; this answer was not taken",
                 str(given.outcome),
                 given.answered_by,
                 given.answered_at,
