@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from agent_md.agents.spec import AgentSpec
 from agent_md.executions.chat_messages import reply
 from agent_md.executions.model import Event, EventType, Execution, Request
-from agent_md.executions.sessions import Session, SessionStatus
+from agent_md.executions.sessions import Session, SessionStatus, error_of
 from agent_md.executions.views import preview_shape
 
 __all__ = [
@@ -204,7 +204,7 @@ def session_shape(session: Session, interrupts: Sequence[dict[str, Any]]) -> dic
     if turn is not None and status is SessionStatus.IDLE:
         response = reply(turn.output or "")
     elif turn is not None and status is SessionStatus.ERROR:
-        error = turn.error or f"the turn ended as {turn.status}"
+        error = error_of(turn)
     return {
         "session_id": session.id,
         "status": str(status),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from typing import Annotated
 
@@ -19,6 +18,7 @@ from agent_md.cli.prompt import TerminalPrompt
 from agent_md.cli.runs import choose_output
 from agent_md.cli.showing import Showing
 from agent_md.cli.tables import PendingRow, pending_table
+from agent_md.cli.text import json_line
 from agent_md.cli.workspace import WorkspaceOption, each_change, login, open_app, screen, terminal
 from agent_md.errors import NeverAsked, SeveralOpen, UsageError
 from agent_md.executions.model import Execution, ExecutionId, Request, Status
@@ -54,7 +54,7 @@ def _show_pending(app: App, *, as_json: bool) -> None:
     requests = store.open_requests()
     drifted = {r.execution_id: app.drifted(store.execution(r.execution_id)) for r in requests}
     if as_json:
-        say(json.dumps([request_shape(r, drifted=drifted[r.execution_id]) for r in requests]))
+        say(json_line([request_shape(r, drifted=drifted[r.execution_id]) for r in requests]))
         return
     rows = [PendingRow(r, drifted=drifted[r.execution_id]) for r in requests]
     for line in pending_table(rows, screen(), now=time.time()):

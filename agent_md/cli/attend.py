@@ -14,6 +14,7 @@ from typing import Any
 
 from agent_md.app import App
 from agent_md.cli.choices import OnAsk
+from agent_md.cli.exit_codes import INTERRUPTED, WAITING
 from agent_md.cli.output import note
 from agent_md.cli.progress import Progress
 from agent_md.cli.prompt import PromptClosed, TerminalPrompt, ask_request
@@ -39,8 +40,6 @@ from agent_md.ports import NewAnswer
 __all__ = ["attend"]
 
 _EXIT_OF = {Status.SUCCESS: 0, Status.ERROR: 1, Status.ABORTED: 4, Status.TIMEOUT: 5}
-_EXIT_WAITING = 3
-_EXIT_INTERRUPTED = 130
 
 _POLL_S = 0.05
 _GRACE_S = 0.3
@@ -79,7 +78,7 @@ def attend(
     late = attendant.ended_by
     if late is not None and code != 128 + late and callable(signal.getsignal(late)):  # a chat would go on
         signal.raise_signal(late)
-    return _EXIT_INTERRUPTED if attendant.pressed and code < 128 else code
+    return INTERRUPTED if attendant.pressed and code < 128 else code
 
 
 class _Doing(Enum):
@@ -143,7 +142,7 @@ class _Attendant:
             execution = await self._drive(claim) if claim is not None else self._store.execution(self._id)
             self.stored()
             if execution.status.final:
-                return _EXIT_INTERRUPTED if self._interrupted else _EXIT_OF[execution.status]
+                return INTERRUPTED if self._interrupted else _EXIT_OF[execution.status]
             claim = self._claim(execution)
             if claim is not None:
                 continue
@@ -212,7 +211,7 @@ class _Attendant:
         try:
             decided = await self._until_answered(asking, request)
         except PromptClosed:
-            raise self._left_waiting(_EXIT_WAITING) from None
+            raise self._left_waiting(WAITING) from None
         finally:
             asking.cancel()
             await asyncio.wait({asking})
@@ -257,7 +256,7 @@ class _Attendant:
 
     def _by_policy(self) -> Claim | None:
         if self._on_ask is OnAsk.WAIT:
-            raise self._left_waiting(_EXIT_WAITING)
+            raise self._left_waiting(WAITING)
         if self._on_ask is OnAsk.FAIL:
             self._store.request_cancel(self._id, f"{_POLICY} (--on-ask fail)")
             return self._store.claim_to_cancel(self._id, self._app.worker)
@@ -319,7 +318,7 @@ class _Attendant:
         if number == signal.SIGINT and self._doing is _Doing.DRIVING:
             if self.pressed:
                 self._live.withdraw()
-                exit_now(_EXIT_INTERRUPTED)
+                exit_now(INTERRUPTED)
             self.pressed = True
             self._live.make_room()
             with suppress(OSError):  # unbuffered: a signal may come in the middle of a print
@@ -336,7 +335,7 @@ class _Attendant:
             self._interrupted = True
             self._store.request_cancel(self._id, login())
         else:
-            self._go(_EXIT_INTERRUPTED)
+            self._go(INTERRUPTED)
 
     def _go(self, code: int) -> None:
         if self._leave is not None and not self._leave.done():

@@ -17,6 +17,7 @@ from agent_md.cli.attend import attend
 from agent_md.cli.chat_flow import ChatOver, code_of_chat, messages_to_agent, nobody_reads
 from agent_md.cli.chat_input import Messages, messages_of
 from agent_md.cli.chat_texts import HELP, beginning, continuing, totals, way_back
+from agent_md.cli.exit_codes import INTERRUPTED, WAITING
 from agent_md.cli.live import LiveArea
 from agent_md.cli.output import NoReader, TextOutput, note, remark, say
 from agent_md.cli.runs import warn_unavailable
@@ -29,8 +30,6 @@ from agent_md.executions.model import Claim, Execution, ExecutionId, Status, Tri
 __all__ = ["chat"]
 
 _LONGEST_ID = 200
-_WAITING = 3
-_INTERRUPTED = 130
 
 
 def _session_id(text: str) -> str:
@@ -197,9 +196,9 @@ class _Chat:
         else:
             code = attend(self._app, showing, claim, terminal(asks=self._asks), may_drive=self._may_take_over)
         left = not self._store.execution(execution_id).status.final
-        if left and code == _WAITING and not self._asks:
+        if left and code == WAITING and not self._asks:
             self._tell("What follows on standard input was not sent.")
-        if left or (code == _INTERRUPTED and not self._asks):
+        if left or (code == INTERRUPTED and not self._asks):
             raise ChatOver(code)
         if output.lost and not self._asks:
             nobody_reads(self._tell, code)
@@ -250,7 +249,7 @@ class _Chat:
                 turns = self._before.items()
                 self._tell(totals([_since(before, self._store.execution(turn).usage) for turn, before in turns]))
         if self._exists:
-            self._tell(way_back(self._agent, self._session))
+            self._tell(way_back([self._agent], self._session))
 
     def _explain(self, *lines: str) -> None:
         """As `_tell`, folded at words."""

@@ -6,10 +6,11 @@ import difflib
 import re
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import NoReturn
 
 from agent_md.cli.chat_input import Messages
+from agent_md.cli.exit_codes import INTERRUPTED
+from agent_md.cli.signals import taken_over
 
 __all__ = ["ChatOver", "code_of_chat", "messages_to_agent", "nobody_reads"]
 
@@ -18,7 +19,6 @@ _HELP = "/help"
 _COMMANDS = (*_ENDS, _HELP)
 _COMMAND = re.compile(r"/[a-z]+\s*")
 """What looks like a command; with a blank before it, it is a message."""
-_INTERRUPTED = 130
 
 
 class ChatOver(BaseException):
@@ -65,24 +65,13 @@ def code_of_chat(talk: Callable[[], int]) -> int:
     """The exit code of a chat. SIGTERM and SIGHUP end it in order while it waits for a message; a turn has handlers of
     its own."""
     try:
-        with _ended_by_signals():
+        with taken_over((signal.SIGTERM, signal.SIGHUP), _end):
             return talk()
     except ChatOver as over:
         return over.code
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return INTERRUPTED
 
 
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    def end(number: int, _: object) -> NoReturn:
-        raise ChatOver(128 + number)
-
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    taken = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]  # as `nohup` wants it
-    before = {number: signal.signal(number, end) for number in taken}
-    try:
-        yield
-    finally:
-        for number, earlier in before.items():
-            signal.signal(number, earlier)
+def _end(number: int) -> NoReturn:
+    raise ChatOver(128 + number)

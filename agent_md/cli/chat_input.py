@@ -13,7 +13,7 @@ from agent_md.cli.prompt import PromptClosed, TerminalPrompt
 from agent_md.cli.questions import QuestionText
 from agent_md.errors import UsageError
 
-__all__ = ["Messages", "PipedMessages", "PlainMessages", "TypedMessages", "messages_of"]
+__all__ = ["Messages", "messages_of"]
 
 _PROMPT = "you> "
 _LONGEST_LINE = 8 << 20

@@ -1,4 +1,6 @@
-"""What a chat says of itself: its first lines, its help, its last lines. All of it is visible text."""
+"""What a chat says of itself: its first lines, its help, its last lines. All of it is visible text.
+
+A chat with a server says the same where it can."""
 
 from __future__ import annotations
 
@@ -8,11 +10,12 @@ from typing import Any
 
 from agent_md.cli.money import dollars
 from agent_md.cli.screen import PLAIN, Screen, Style
-from agent_md.cli.text import cut, one_line
+from agent_md.cli.text import counted, cut, one_line
+from agent_md.executions.chat_messages import chat_message
 from agent_md.executions.model import Usage
 from agent_md.executions.sessions import Session
 
-__all__ = ["HELP", "TYPING", "beginning", "continuing", "totals", "way_back"]
+__all__ = ["HELP", "TYPING", "beginning", "continuing", "quoted", "totals", "way_back"]
 
 TYPING = (
     "  /exit, /quit or Ctrl-D ends the chat, /help shows this; any other text is a message.",
@@ -23,14 +26,15 @@ HELP = (
     "  Ctrl-C cancels a turn that runs, leaves a question open, and ends the chat where a message is awaited.",
 )
 _WIDEST = 200
-_SIGNS = {"human": "👤", "ai": "💬"}
+_SIGNS = {"user": "👤", "assistant": "💬"}
 
 
-def beginning(agent: str, model: str, session_id: str, screen: Screen = PLAIN, *, asks: bool) -> list[str]:
-    """The first lines: `▶ Chat with cleaner  google/gemini-2.5-flash` and the session."""
+def beginning(agent: str, reached: str, session_id: str, screen: Screen = PLAIN, *, asks: bool) -> list[str]:
+    """The first lines: `▶ Chat with cleaner  google/gemini-2.5-flash` and the session. `reached` is the model, or the
+    address of the server that has the agent; `asks`: somebody types the messages."""
     help_line = "; /help helps, /exit ends" if asks else ""
     return [
-        f"{screen.painter('▶ Chat with', Style.BOLD)} {one_line(agent)}  {screen.painter(one_line(model), Style.DIM)}",
+        f"{screen.painter('▶ Chat with', Style.BOLD)} {one_line(agent)}  {screen.painter(one_line(reached), Style.DIM)}",
         f"  Session {one_line(session_id)}{help_line}",
     ]
 
@@ -40,13 +44,17 @@ def continuing(session: Session, messages: Sequence[dict[str, Any]], screen: Scr
     turns = sum(message["type"] == "human" for message in messages)
     if not turns:
         return
-    noun = "turn" if turns == 1 else "turns"
-    yield f"  It goes on after {turns:,} {noun}, the last change {screen.date_time(session.changed_at)}:"
+    yield f"  It goes on after {counted(turns, 'turn')}, the last change {screen.date_time(session.changed_at)}:"
     asked = max(index for index, message in enumerate(messages) if message["type"] == "human")
-    replies = [message for message in messages[asked + 1 :] if message["type"] == "ai" and _text(message)]
-    for message in (messages[asked], *replies[-1:]):
-        line = f"  {_SIGNS[message['type']]} {one_line(_text(message))}"
-        yield screen.painter(cut(line, screen.width or _WIDEST), Style.DIM)
+    yield quoted("user", _text(messages[asked]), screen)
+    replies = [_text(message) for message in messages[asked + 1 :] if message["type"] == "ai" and _text(message)]
+    for reply in replies[-1:]:
+        yield quoted("assistant", reply, screen)
+
+
+def quoted(role: str, text: str, screen: Screen = PLAIN) -> str:
+    """What the `user` or the `assistant` said, on one line that is cut to the screen."""
+    return screen.painter(cut(f"  {_SIGNS[role]} {one_line(text.strip())}", screen.width or _WIDEST), Style.DIM)
 
 
 def totals(usages: Sequence[Usage]) -> str:
@@ -55,17 +63,15 @@ def totals(usages: Sequence[Usage]) -> str:
     known = [cost for cost in costs if cost is not None]
     shown = dollars(sum(known) if len(known) == len(costs) else None)
     tokens = sum(usage.total_tokens for usage in usages)
-    return f"{len(usages):,} {'turn' if len(usages) == 1 else 'turns'}, {tokens:,} tokens, {shown}"
+    return f"{counted(len(usages), 'turn')}, {tokens:,} tokens, {shown}"
 
 
-def way_back(agent: str, session_id: str) -> str:
-    """How the session is continued."""
-    return f"This session goes on with: agentmd chat {one_line(shlex.quote(agent))} --session {shlex.quote(session_id)}"
+def way_back(place: Sequence[str], session_id: str) -> str:
+    """How the session is continued; `place` are the words of the command line that name where it is."""
+    words = ("agentmd", "chat", *place, "--session", session_id)
+    return f"This session goes on with: {one_line(shlex.join(words))}"
 
 
 def _text(message: dict[str, Any]) -> str:
-    """The text of a message in stored form; its content may be blocks."""
-    content = message["data"]["content"]
-    if isinstance(content, str):
-        return content.strip()
-    return "".join(block.get("text", "") for block in content if isinstance(block, dict)).strip()
+    """The text of a message in stored form."""
+    return str(chat_message(message)["content"]).strip()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
@@ -17,7 +16,7 @@ from agent_md.cli.choices import JsonOption
 from agent_md.cli.output import say
 from agent_md.cli.screen import PLAIN, Screen, Style
 from agent_md.cli.tables import trigger_text
-from agent_md.cli.text import fold, one_line, pad, width_of
+from agent_md.cli.text import fold, json_line, one_line, pad, width_of
 from agent_md.cli.workspace import WorkspaceOption, open_app, screen
 from agent_md.errors import InvalidArguments, ToolError
 from agent_md.executions.model import Decision
@@ -64,7 +63,7 @@ def explain(
     with open_app(workspace, drives=True) as app:
         explanation = explained(app, app.registry.get(agent).spec)
     if as_json:
-        say(json.dumps(shape_of(explanation)))
+        say(json_line(shape_of(explanation)))
         return
     for line in lines_of(explanation, screen()):
         say(line)

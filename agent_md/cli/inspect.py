@@ -16,7 +16,7 @@ from agent_md.cli.choices import JsonOption, execution_number
 from agent_md.cli.columns import columns
 from agent_md.cli.output import say
 from agent_md.cli.tables import AgentRow, agents_table, executions_table
-from agent_md.cli.text import one_line, visible
+from agent_md.cli.text import counted, json_line, one_line, visible
 from agent_md.cli.timeline import Timeline
 from agent_md.cli.workspace import WorkspaceOption, each_change, open_app, screen
 from agent_md.errors import UsageError
@@ -40,7 +40,7 @@ def list_agents(as_json: JsonOption = False, workspace: WorkspaceOption = None) 
         rows = [AgentRow(entry.spec, last=_last_run(app, entry.spec.name)) for entry in registry.agents]
     if as_json:
         agents = [agent_shape(row.spec, last_run=row.last.created_at if row.last else None) for row in rows]
-        say(json.dumps({"agents": agents, "invalid": [invalid_shape(i.file, i.error) for i in registry.invalid]}))
+        say(json_line({"agents": agents, "invalid": [invalid_shape(i.file, i.error) for i in registry.invalid]}))
         return
     if not (rows or registry.invalid):
         say(_NO_AGENTS)
@@ -89,7 +89,7 @@ def logs(
         name = None if agent is None else _known_name(app, agent)
         found = app.reading_store.executions(agent=name, limit=min(number, _MOST))
         if as_json:
-            say(json.dumps([execution_shape(item) for item in found]))
+            say(json_line([execution_shape(item) for item in found]))
             continue
         for line in executions_table(found, screen(), left=_left(app, found)):
             say(line)
@@ -135,10 +135,10 @@ def _timeline(workspace: Path | None, execution_id: ExecutionId, *, follow: bool
 
 def _say_events(events: Sequence[Event], *, lines: bool) -> None:
     if not lines:
-        say(json.dumps([event_shape(event) for event in events]))
+        say(json_line([event_shape(event) for event in events]))
         return
     for event in events:
-        say(json.dumps(event_shape(event)))
+        say(json_line(event_shape(event)))
 
 
 def validate(
@@ -164,7 +164,7 @@ def validate(
         if agent is None:
             results += [{"agent": None, "file": i.file, "errors": [i.error], "notes": []} for i in app.registry.invalid]
     if as_json:
-        say(json.dumps(results))
+        say(json_line(results))
     for result in results if not as_json else []:
         _say_checked(result)
     if not results and not as_json:
@@ -207,13 +207,11 @@ def info(as_json: JsonOption = False, workspace: WorkspaceOption = None) -> None
     counts = {"agents": len(registry.agents), "invalid": len(registry.invalid)}
     if as_json:
         shown = {key: {"value": values[key], "from": origins[key]} for key in values}
-        say(json.dumps({"version": __version__, "workspace": str(settings.workspace), **counts, "settings": shown}))
+        say(json_line({"version": __version__, "workspace": str(settings.workspace), **counts, "settings": shown}))
         return
     say(f"agentmd {__version__}")
     say(f"workspace {one_line(str(settings.workspace))} ({origins.pop('workspace')})")
-    agents = "1 agent" if counts["agents"] == 1 else f"{counts['agents']} agents"
-    files = "1 file" if counts["invalid"] == 1 else f"{counts['invalid']} files"
-    say(f"{agents}, {files} that cannot be used")
+    say(f"{counted(counts['agents'], 'agent')}, {counted(counts['invalid'], 'file')} that cannot be used")
     say("")
     rows = [(key, _shown(values[key], settings.workspace), origins[key]) for key in origins]
     table = [[one_line(cell) for cell in row] for row in rows]

@@ -18,6 +18,7 @@ import typer
 
 from agent_md import __version__
 from agent_md.cli import answers, chat, completion, explain, inspect, new, runs, server
+from agent_md.cli.exit_codes import INTERRUPTED
 from agent_md.cli.output import NoReader, give_up, note, remark
 from agent_md.cli.streams import person
 from agent_md.cli.text import one_line
@@ -135,7 +136,7 @@ def _run() -> int:
     except (KeyboardInterrupt, typer.Abort):
         if person(sys.stderr).isatty():
             note("")  # the terminal has shown ^C
-        return 130
+        return INTERRUPTED
     except AgentmdError as error:
         _complain(str(error))
         return codes_of(error).exit

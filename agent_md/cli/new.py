@@ -18,6 +18,7 @@ from agent_md.agents.names import agent_name, nearest
 from agent_md.agents.registry import scan
 from agent_md.agents.scaffold import NewAgent, check_prompt, places_of
 from agent_md.agents.spec import ModelRef
+from agent_md.cli.exit_codes import INTERRUPTED
 from agent_md.cli.new_file import NOTHING, check_free, lacks, workspace_of, write_agent
 from agent_md.cli.output import note, say
 from agent_md.cli.prompt import PromptClosed, TerminalPrompt
@@ -29,7 +30,6 @@ from agent_md.settings import Settings, find_workspace, load_settings
 
 __all__ = ["new"]
 
-_INTERRUPTED = 130
 _WIDTH_OF_PROSE = 100
 
 
@@ -155,7 +155,7 @@ def _asked(asking: TerminalPrompt, name: str, settings: Settings) -> _Wishes:
         return asyncio.run(_questions(asking, name, settings))
     except (KeyboardInterrupt, PromptClosed):
         note(f"agentmd: {NOTHING}")
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED) from None
 
 
 async def _questions(asking: TerminalPrompt, name: str, settings: Settings) -> _Wishes:

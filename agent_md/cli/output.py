@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from agent_md.cli.live import NOWHERE, LiveArea
 from agent_md.cli.render import RunView, header
 from agent_md.cli.screen import Screen
 from agent_md.cli.streams import person
-from agent_md.cli.text import one_line, visible, wrapped
+from agent_md.cli.text import json_line, one_line, visible, wrapped
 from agent_md.executions.model import Event, EventType, Execution, Request
 from agent_md.shapes import request_shape, run_event_line
 
@@ -148,4 +147,4 @@ class JsonOutput(Output):
         self._line({"event": "handed_over", "execution_id": execution.id, "status": str(execution.status), "to": to})
 
     def _line(self, data: dict[str, Any]) -> None:
-        say(json.dumps(data))
+        say(json_line(data))

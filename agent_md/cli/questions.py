@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from agent_md.cli.screen import Painter, Screen, Style, unpainted
-from agent_md.cli.text import cut, fold, is_suspicious, one_line, visible, width_of, wrapped
+from agent_md.cli.text import counted, cut, fold, is_suspicious, one_line, visible, width_of, wrapped
 from agent_md.executions.model import Answer, Outcome, Preview, Request, RequestKind, RequestSource
 
 __all__ = [
@@ -183,7 +183,7 @@ def _everything_shown(request: Request) -> list[Any]:
 def _preview_lines(preview: Preview | None, painter: Painter) -> Iterator[str]:
     if preview is None:
         return
-    facts = [f"{preview.size:,} {'byte' if preview.size == 1 else 'bytes'}"] if preview.size is not None else []
+    facts = [counted(preview.size, "byte")] if preview.size is not None else []
     facts += [one_line(preview.type)] if preview.type else []
     about = f" ({', '.join(facts)})" if facts else ""
     if preview.resolved is not None or about:

@@ -11,9 +11,11 @@ from typing import Any, TypeVar
 
 from agent_md.cli.chat_flow import ChatOver, code_of_chat, messages_to_agent, nobody_reads
 from agent_md.cli.chat_input import Messages, messages_of
+from agent_md.cli.chat_texts import beginning, way_back
+from agent_md.cli.exit_codes import WAITING
 from agent_md.cli.output import note
 from agent_md.cli.prompt import TerminalPrompt
-from agent_md.cli.remote_output import HELP, RemoteOutput, beginning, continuing, way_back
+from agent_md.cli.remote_output import HELP, RemoteOutput, continuing
 from agent_md.cli.remote_turns import LeftWaiting, RemoteTurns, Stage
 from agent_md.cli.sessions_client import Place, RemoteSession, SessionsClient, place_of
 from agent_md.cli.signals import handled
@@ -25,7 +27,6 @@ __all__ = ["remote_chat"]
 
 T = TypeVar("T")
 
-_WAITING = 3
 _GRACE_S = 1.0
 _LEFT = {
     Stage.SENDING: "session {}: it is not known whether the message was taken",
@@ -116,7 +117,7 @@ class _RemoteChat:
         self._session = session
         asker = (lambda: TerminalPrompt(screen())) if self._talks else None
         turns = RemoteTurns(self._client, session, self._place.name, self._output, asker)
-        self._output.tell(*beginning(self._place.name, self._place.base, session.id, talks=self._talks))
+        self._output.tell(*beginning(self._place.name, self._place.base, session.id, screen(), asks=self._talks))
         self._attended(self._continued(session, under_way=turns.under_way), turns)
         self._output.tell("")
         if turns.under_way:
@@ -169,7 +170,7 @@ class _RemoteChat:
             if session is not None and self._empty:
                 self._loop.run_until_complete(asyncio.wait_for(self._client.delete(session.id), _GRACE_S))
             elif session is not None:
-                self._output.tell(way_back(self._place.base, session.id))
+                self._output.tell(way_back(["--url", self._place.base], session.id))
         self._loop.run_until_complete(self._client.close())
         self._loop.close()
 
@@ -198,7 +199,7 @@ class _RemoteChat:
                 if task.done():
                     return task.result()
             except LeftWaiting:
-                leave(_WAITING)
+                leave(WAITING)
             finally:
                 task.cancel()
                 progress.cancel()
@@ -206,6 +207,6 @@ class _RemoteChat:
                 await asyncio.wait(ended, timeout=_GRACE_S)
         if turns is not None and self._session is not None and turns.stage in _LEFT:
             self._output.note(_LEFT[turns.stage].format(one_line(self._session.id)))
-        if left.result() == _WAITING and not self._talks:
+        if left.result() == WAITING and not self._talks:
             self._output.note("What follows on standard input was not sent.")
         raise ChatOver(left.result())

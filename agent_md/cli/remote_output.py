@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from agent_md.cli.chat_texts import TYPING
+from agent_md.cli.chat_texts import TYPING, quoted
 from agent_md.cli.live import LiveArea
 from agent_md.cli.output import NoReader, give_up, note, say
 from agent_md.cli.render import Said, lines_of
@@ -17,14 +16,12 @@ from agent_md.cli.screen import Style
 from agent_md.cli.sessions_client import SaidMessage
 from agent_md.cli.spinner import QUIET_S, TICK_S, progress_row
 from agent_md.cli.streams import person
-from agent_md.cli.text import cut, one_line, wrapped
+from agent_md.cli.text import counted, one_line, wrapped
 from agent_md.cli.workspace import screen
 
-__all__ = ["HELP", "RemoteOutput", "beginning", "continuing", "way_back"]
+__all__ = ["HELP", "RemoteOutput", "continuing"]
 
 HELP = (*TYPING, "  Ctrl-C leaves: a turn goes on at the server, a question stays open.")
-_WIDEST = 200
-_SIGNS = {"user": "👤", "assistant": "💬"}
 
 
 class RemoteOutput:
@@ -129,30 +126,13 @@ class RemoteOutput:
             note(f"standard output cannot be written ({error.strerror})")
 
 
-def beginning(agent: str, base: str, session_id: str, *, talks: bool) -> list[str]:
-    """The first lines: `▶ Chat with cleaner  http://127.0.0.1:8000/agents/cleaner` and the session."""
-    painter = screen().painter
-    help_line = "; /help helps, /exit ends" if talks else ""
-    return [
-        f"{painter('▶ Chat with', Style.BOLD)} {one_line(agent)}  {painter(one_line(base), Style.DIM)}",
-        f"  Session {one_line(session_id)}{help_line}",
-    ]
-
-
 def continuing(messages: Sequence[SaidMessage], *, answered: bool = True) -> Iterator[str]:
     """How far the session has come, and its last message of each side, not yet that of a turn that is not `answered`;
     nothing of a session that has none."""
     asked = [at for at, message in enumerate(messages) if message.role == "user"]
     if not asked:
         return
-    yield f"  It goes on after {len(asked):,} {'turn' if len(asked) == 1 else 'turns'}:"
+    yield f"  It goes on after {counted(len(asked), 'turn')}:"
     replies = [message for message in messages[asked[-1] + 1 :] if message.role == "assistant" and message.text.strip()]
     for message in (messages[asked[-1]], *(replies[-1:] if answered else ())):
-        line = f"  {_SIGNS[message.role]} {one_line(message.text.strip())}"
-        yield screen().painter(cut(line, screen().width or _WIDEST), Style.DIM)
-
-
-def way_back(base: str, session_id: str) -> str:
-    """How the session is continued."""
-    words = ("agentmd", "chat", "--url", base, "--session", session_id)
-    return f"This session goes on with: {one_line(' '.join(map(shlex.quote, words)))}"
+        yield quoted(message.role, message.text, screen())

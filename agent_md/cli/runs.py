@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from typing import Annotated
@@ -19,6 +18,7 @@ from agent_md.cli.money import dollars
 from agent_md.cli.output import JsonOutput, Output, QuietOutput, TextOutput, note, remark, say
 from agent_md.cli.showing import Showing
 from agent_md.cli.tables import executions_table
+from agent_md.cli.text import json_line
 from agent_md.cli.workspace import WorkspaceOption, open_app, screen, terminal
 from agent_md.errors import DrivenElsewhere, ExecutionEnded
 from agent_md.executions.model import Claim, Execution, ExecutionId, Status
@@ -138,7 +138,7 @@ def _list_resumable(workspace: WorkspaceOption, *, as_json: bool) -> None:
     with open_app(workspace) as app:
         found = app.reading_store.abandoned()
     if as_json:
-        say(json.dumps([execution_shape(item) for item in found]))
+        say(json_line([execution_shape(item) for item in found]))
     elif not found:
         say("Nothing to resume.")
     else:

@@ -17,7 +17,7 @@ import typer
 from agent_md.api.address import Address, read_address, server_alive
 from agent_md.app import App
 from agent_md.cli.output import say
-from agent_md.cli.text import visible
+from agent_md.cli.text import counted, json_line, visible
 from agent_md.cli.workspace import WorkspaceOption, open_app
 from agent_md.errors import AgentmdError, ServerRunning, UsageError, codes_of
 
@@ -149,12 +149,12 @@ def status(
     info = None if address is None else _ask(address, "GET", "/info")
     if address is None or info is None:
         if as_json:
-            say(json.dumps({"running": False}))
+            say(json_line({"running": False}))
         else:
             say("No server is running." if address is None else f"Process {address.pid} does not answer.")
         raise typer.Exit(1)
     if as_json:
-        say(json.dumps({"running": True, "socket": address.socket, "url": address.url, **info}))
+        say(json_line({"running": True, "socket": address.socket, "url": address.url, **info}))
         return
     _announce(address)
     say(
@@ -163,7 +163,7 @@ def status(
     )
     active, waiting = info["active_executions"], info["waiting_executions"]
     say(
-        f"{active} {'execution' if active == 1 else 'executions'} queued or running, "
+        f"{counted(active, 'execution')} queued or running, "
         f"{waiting} {'waits' if waiting == 1 else 'wait'} for an answer"
     )
 

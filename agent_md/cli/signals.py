@@ -1,4 +1,4 @@
-"""Signals of a command that attends an execution."""
+"""Signals of a command that attends an execution or a chat."""
 
 from __future__ import annotations
 
@@ -12,20 +12,27 @@ from typing import NoReturn
 
 from agent_md.cli.streams import person
 
-__all__ = ["exit_now", "handled"]
+__all__ = ["exit_now", "handled", "taken_over"]
 
 
 @contextmanager
 def handled(
     numbers: Sequence[signal.Signals], handler: Callable[[int, asyncio.AbstractEventLoop], None]
 ) -> Iterator[None]:
-    """Calls `handler` for these signals, at once and also while the loop is blocked, as long as this lasts.
+    """As `taken_over`, for a running loop, which the handler gets too: it is called also while the loop is blocked."""
+    loop = asyncio.get_running_loop()
+    with taken_over(numbers, lambda number: handler(number, loop)):
+        yield
+
+
+@contextmanager
+def taken_over(numbers: Sequence[signal.Signals], handler: Callable[[int], None]) -> Iterator[None]:
+    """Calls `handler` for these signals, at once, as long as this lasts.
 
     One that was ignored when the command began stays so: that is what `nohup` and the `&` of a script ask for.
     """
-    loop = asyncio.get_running_loop()
     taken = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, lambda received, _: handler(received, loop)) for number in taken}
+    before = {number: signal.signal(number, lambda received, _: handler(received)) for number in taken}
     try:
         yield
     finally:

@@ -12,7 +12,7 @@ import json
 import re
 from typing import Any
 
-__all__ = ["cut", "fold", "is_suspicious", "json_line", "one_line", "pad", "visible", "width_of", "wrapped"]
+__all__ = ["counted", "cut", "fold", "is_suspicious", "json_line", "one_line", "pad", "visible", "width_of", "wrapped"]
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f"
 _INVISIBLE = (
@@ -136,6 +136,11 @@ def wrapped(line: str, width: int | None) -> list[str]:
     words = line.lstrip(" ")
     indent = " " * (len(line) - len(words))
     return [f"{indent}{piece.rstrip()}" for piece in fold(words, max(_NARROWEST, width - len(indent)))]
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 turn`, `1,234 turns`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def pad(text: str, width: int) -> str:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from agent_md.executions.model import Execution
 
-__all__ = ["Session", "SessionStatus"]
+__all__ = ["Session", "SessionStatus", "error_of"]
 
 
 class SessionStatus(StrEnum):
@@ -34,3 +34,8 @@ class Session:
     total_messages: int
     turn: Execution | None
     """The turn under way, else the last one; None before the first."""
+
+
+def error_of(turn: Execution) -> str:
+    """Why a turn failed, or at least how it ended."""
+    return turn.error or f"the turn ended as {turn.status}"

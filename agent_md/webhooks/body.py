@@ -9,7 +9,7 @@ from typing import Any
 from agent_md.executions.chat_messages import reply
 from agent_md.executions.deliveries import HookEvent
 from agent_md.executions.model import Execution
-from agent_md.executions.sessions import SessionStatus
+from agent_md.executions.sessions import SessionStatus, error_of
 
 __all__ = ["body_of", "told_in"]
 
@@ -43,7 +43,7 @@ def body_of(
     if event is HookEvent.INTERRUPT:
         body["interrupts"] = list(interrupts)
     elif event is HookEvent.FAILED:
-        body["error"] = execution.error or f"the turn ended as {execution.status}"
+        body["error"] = error_of(execution)
     elif execution.output is not None:
         body["response"] = reply(execution.output)
     if messages is not None:

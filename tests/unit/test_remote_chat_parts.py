@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from agent_md.cli.chat_texts import way_back
 from agent_md.cli.remote_interrupts import as_request
-from agent_md.cli.remote_output import continuing, way_back
+from agent_md.cli.remote_output import continuing
 from agent_md.cli.remote_turns import retry_delays
 from agent_md.cli.sessions_client import Interrupt, SaidMessage, SessionsClient, place_of
 from agent_md.errors import UsageError
@@ -131,6 +132,6 @@ def test_how_far_a_session_has_come() -> None:
 
 
 def test_the_way_back_can_be_typed() -> None:
-    assert way_back("http://h/agents/a", "it's\x1b").endswith(
+    assert way_back(["--url", "http://h/agents/a"], "it's\x1b").endswith(
         "agentmd chat --url http://h/agents/a --session 'it'\"'\"'s\\x1b'"
     )

@@ -33,6 +33,7 @@ from agent_md.executions.model import (
 )
 
 __all__ = [
+    "ACTIVE",
     "CALL",
     "EVENT",
     "EXECUTION",
@@ -47,6 +48,9 @@ __all__ = [
     "to_request",
     "to_step",
 ]
+
+ACTIVE = "x.status IN ('queued', 'running', 'waiting')"
+"""Executions that have not ended."""
 
 EXECUTION = """
 SELECT x.id, x.agent, x.spec_digest, x.trigger, x.status, x.created_at, x.session_id, x.parent_id, x.worker, x.epoch,

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from agent_md.errors import ConversationBusy, SessionExists, TooManySessions, UnknownRequest, UnknownSession
@@ -16,11 +18,10 @@ from agent_md.executions.model import Execution, ExecutionId, NewExecution, Requ
 from agent_md.executions.sessions import Session, SessionStatus
 from agent_md.ports import Clock
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.rows import EXECUTION, REQUEST, dump, to_execution, to_request
+from agent_md.stores.sqlite.rows import ACTIVE, EXECUTION, REQUEST, dump, to_execution, to_request
 
 __all__ = ["SqliteSessions"]
 
-_ACTIVE = "x.status IN ('queued', 'running', 'waiting')"
 _LEFT_TRACES = (
     "(x.status = 'success' OR EXISTS (SELECT 1 FROM calls c"
     " WHERE c.execution_id = x.id AND c.outcome IN ('done', 'failed', 'unknown')))"
@@ -34,13 +35,13 @@ _SESSION = f"""
 SELECT s.agent, s.session_id, s.created_at,
        json_array_length(s.state)
        + (SELECT count(*) FROM executions x JOIN events e ON e.execution_id = x.id AND e.type IN ({_MESSAGES})
-          WHERE {_OF_SESSION} AND ({_ACTIVE} OR {_LEFT_TRACES})),
-       (SELECT max(x.id) FROM executions x WHERE {_OF_SESSION} AND {_ACTIVE}),
+          WHERE {_OF_SESSION} AND ({ACTIVE} OR {_LEFT_TRACES})),
+       (SELECT max(x.id) FROM executions x WHERE {_OF_SESSION} AND {ACTIVE}),
        (SELECT x.id FROM executions x WHERE {_OF_SESSION} ORDER BY x.finished_at DESC, x.id DESC LIMIT 1),
        (SELECT max(x.created_at) FROM executions x WHERE {_OF_SESSION}),
        EXISTS (SELECT 1 FROM executions x JOIN requests r ON r.execution_id = x.id
                LEFT JOIN answers a ON a.request_id = r.id
-               WHERE {_OF_SESSION} AND {_ACTIVE} AND a.request_id IS NULL)
+               WHERE {_OF_SESSION} AND {ACTIVE} AND a.request_id IS NULL)
 FROM sessions s WHERE s.deleted_at IS NULL"""
 
 _REQUEST = f"""{REQUEST}
@@ -48,7 +49,7 @@ JOIN sessions s ON {_OF_SESSION}
 WHERE s.deleted_at IS NULL AND s.agent = ? AND s.session_id = ?"""
 
 _RESTS = f"""s.deleted_at IS NULL AND s.created_at <= ?1 AND NOT EXISTS (
-    SELECT 1 FROM executions x WHERE {_OF_SESSION} AND ({_ACTIVE} OR x.created_at > ?1 OR x.finished_at > ?1))"""
+    SELECT 1 FROM executions x WHERE {_OF_SESSION} AND ({ACTIVE} OR x.created_at > ?1 OR x.finished_at > ?1))"""
 
 _BATCH = 100
 """So many sessions expire in one transaction, at most."""
@@ -116,13 +117,13 @@ class SqliteSessions:
     def under_way(self, agent: str, session_id: str) -> list[ExecutionId]:
         rows = self._db.all(
             f"SELECT x.id FROM sessions s JOIN executions x ON {_OF_SESSION}"
-            f" WHERE s.deleted_at IS NULL AND s.agent = ? AND s.session_id = ? AND {_ACTIVE} ORDER BY x.id",
+            f" WHERE s.deleted_at IS NULL AND s.agent = ? AND s.session_id = ? AND {ACTIVE} ORDER BY x.id",
             *(agent, session_id),
         )
         return [ExecutionId(row[0]) for row in rows]
 
     def open_requests(self, agent: str, session_id: str) -> list[Request]:
-        rows = self._db.all(f"{_REQUEST} AND {_ACTIVE} AND a.request_id IS NULL ORDER BY r.seq", agent, session_id)
+        rows = self._db.all(f"{_REQUEST} AND {ACTIVE} AND a.request_id IS NULL ORDER BY r.seq", agent, session_id)
         return [to_request(row) for row in rows]
 
     def request(self, agent: str, session_id: str, request_id: RequestId) -> Request:
@@ -153,12 +154,16 @@ class SqliteSessions:
         if row is None or row[0] is not None:
             raise _unknown(agent, session_id)
         rows = self._db.all(
-            "SELECT x.id FROM executions x WHERE x.agent = ? AND x.session_id = ? AND x.parent_id IS NULL AND x.id > ?"
-            f" AND ({_ACTIVE} OR {_LEFT_TRACES}) ORDER BY x.finished_at IS NULL, x.finished_at, x.id",
+            "SELECT x.id, e.key, e.data FROM executions x"
+            f" JOIN events e ON e.execution_id = x.id AND e.type IN ({_MESSAGES})"
+            " WHERE x.agent = ? AND x.session_id = ? AND x.parent_id IS NULL AND x.id > ?"
+            f" AND ({ACTIVE} OR {_LEFT_TRACES}) ORDER BY x.finished_at IS NULL, x.finished_at, x.id",
             *(agent, session_id, row[1]),
         )
         messages: list[dict[str, Any]] = json.loads(row[2])
-        return messages + [message for (execution_id,) in rows for message in self._messages_of(execution_id)]
+        for _, events in groupby(rows, key=itemgetter(0)):
+            messages += own_messages((key, json.loads(data)) for _, key, data in events)
+        return messages
 
     def _messages_of(self, execution_id: int) -> list[dict[str, Any]]:
         rows = self._db.all(
@@ -174,7 +179,7 @@ class SqliteSessions:
             self._delete(agent, session_id)
             rows = self._db.all(
                 "UPDATE executions AS x SET cancelled_by = coalesce(cancelled_by, ?)"
-                f" WHERE agent = ? AND session_id = ? AND parent_id IS NULL AND {_ACTIVE} RETURNING id",
+                f" WHERE agent = ? AND session_id = ? AND parent_id IS NULL AND {ACTIVE} RETURNING id",
                 *(by, agent, session_id),
             )
             return [ExecutionId(row[0]) for row in rows]
@@ -215,13 +220,7 @@ class SqliteSessions:
             self._refuse_if_busy(new.agent, new.session_id)
 
     def _refuse_if_busy(self, agent: str, session_id: str) -> None:
-        active = self._db.all(
-            "SELECT x.id FROM executions x WHERE x.agent = ? AND x.session_id = ? AND x.parent_id IS NULL"
-            f" AND x.id > ? AND {_ACTIVE} ORDER BY x.id",
-            *(agent, session_id, self.floor(agent, session_id)),
-        )
-        if active:
-            ids = tuple(row[0] for row in active)
+        if ids := self.under_way(agent, session_id):
             raise ConversationBusy(
                 f"the session {session_id} of {agent} is busy with execution {', '.join(map(str, ids))}; "
                 "wait for its end, answer what it asks, or cancel it"

@@ -11,8 +11,6 @@ from typing import Any
 
 from agent_md.errors import (
     AnswerConflict,
-    ConversationWaiting,
-    IdempotencyMismatch,
     StateDirUnusable,
     StoreFull,
     StoreReadOnly,
@@ -38,11 +36,12 @@ from agent_md.executions.model import (
     WorkerId,
 )
 from agent_md.ports import AnswerReceipt, Clock, Idempotency, Journal, NewAnswer, Workers
-from agent_md.stores.sqlite import writes
+from agent_md.stores.sqlite import creating, writes
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.journal import SqliteJournal
 from agent_md.stores.sqlite.outbox import SqliteOutbox
 from agent_md.stores.sqlite.rows import (
+    ACTIVE,
     CALL,
     EVENT,
     EXECUTION,
@@ -58,8 +57,6 @@ from agent_md.stores.sqlite.rows import (
 from agent_md.stores.sqlite.sessions import SqliteSessions
 
 __all__ = ["SqliteStore"]
-
-_ACTIVE = "x.status IN ('queued', 'running', 'waiting')"
 
 
 class SqliteStore:
@@ -102,69 +99,25 @@ class SqliteStore:
     ) -> Execution:
         with self._db.write():
             now = self._clock()
-            if idempotency is not None and (first := self._created_with(new.agent, idempotency)) is not None:
-                return first
+            first = None if idempotency is None else creating.created_with(self._db, new.agent, idempotency)
+            if first is not None:
+                return self.execution(first)
             if skip_if_waiting and new.parent_id is None:
                 writes.expire_overdue(self._db, now)
-                self._refuse_if_waiting(new)
+                creating.refuse_if_waiting(self._db, new, self.sessions.floor(new.agent, new.session_id))
             self.sessions.enter(new)
             seed = self.sessions.first_messages(new)
-            self._db.run("INSERT OR IGNORE INTO specs (digest, body) VALUES (?, ?)", spec_digest, spec)
-            claimed = worker is not None
-            (execution_id,) = self._db.one(
-                "INSERT INTO executions (agent, spec_digest, trigger, session_id, parent_id, seed, status, worker,"
-                " epoch, attempts, created_at, started_at, idempotency_key, idempotency_digest)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-                *(new.agent, spec_digest, new.trigger, new.session_id, new.parent_id, dump(seed)),
-                *(Status.RUNNING if claimed else Status.QUEUED, worker, int(claimed), int(claimed)),
-                *(now, now if claimed else None),
-                *(idempotency and idempotency.key, idempotency and idempotency.digest),
+            execution_id = creating.insert_execution(
+                *(self._db, new, seed),
+                spec=spec,
+                spec_digest=spec_digest,
+                worker=worker,
+                idempotency=idempotency,
+                now=now,
             )
             if new.hook is not None:
                 self.outbox.keep_target(execution_id, new.hook)
-            started = {
-                "agent": new.agent,
-                "model": json.loads(spec).get("model"),
-                "trigger": new.trigger,
-                "session_id": new.session_id,
-            }
-            writes.add_event(self._db, execution_id, "system", EventType.SYSTEM, "Started", started, now)
-            if new.seed:
-                human = new.seed[-1]
-                content = human.get("data", {}).get("content")
-                text = content if isinstance(content, str) else dump(content)
-                writes.add_event(self._db, execution_id, "human", EventType.HUMAN, text, {"message": human}, now)
             return self.execution(execution_id)
-
-    def _created_with(self, agent: str, idempotency: Idempotency) -> Execution | None:
-        row = self._db.one(
-            "SELECT id, idempotency_digest FROM executions WHERE agent = ? AND idempotency_key = ?",
-            *(agent, idempotency.key),
-        )
-        if row is None:
-            return None
-        if row[1] != idempotency.digest:
-            raise IdempotencyMismatch(
-                f"the idempotency key {idempotency.key!r} was used for execution {row[0]} with another body; "
-                "nothing was created"
-            )
-        return self.execution(ExecutionId(row[0]))
-
-    def _refuse_if_waiting(self, new: NewExecution) -> None:
-        rows = self._db.all(
-            f"SELECT DISTINCT x.id FROM executions x JOIN requests r ON r.execution_id = x.id"
-            f" WHERE {_ACTIVE} AND x.agent = ? AND x.session_id IS ? AND x.parent_id IS NULL AND {writes.OPEN}"
-            " AND x.id > ? ORDER BY x.id",
-            *(new.agent, new.session_id, self.sessions.floor(new.agent, new.session_id)),
-        )
-        if rows:
-            ids = tuple(row[0] for row in rows)
-            raise ConversationWaiting(
-                f"{new.agent} already waits for a human in this conversation (execution {', '.join(map(str, ids))}); "
-                f"answer it with `agentmd respond {ids[0]}`, end it with `agentmd cancel {ids[0]}`, "
-                "or set `on_pending: parallel`",
-                ids,
-            )
 
     def execution(self, execution_id: ExecutionId) -> Execution:
         row = self._db.one(f"{EXECUTION} WHERE x.id = ?", execution_id) if abs(execution_id) < 2**63 else None
@@ -261,7 +214,7 @@ class SqliteStore:
     def request_cancel(self, execution_id: ExecutionId, by: str) -> Execution:
         with self._db.write():
             self._db.run(
-                f"UPDATE executions AS x SET cancelled_by = coalesce(cancelled_by, ?) WHERE id = ? AND {_ACTIVE}",
+                f"UPDATE executions AS x SET cancelled_by = coalesce(cancelled_by, ?) WHERE id = ? AND {ACTIVE}",
                 *(by, execution_id if abs(execution_id) < 2**63 else None),
             )
             return self.execution(execution_id)
@@ -308,7 +261,7 @@ class SqliteStore:
 
     def open_requests(self, *, limit: int | None = None, offset: int = 0) -> list[Request]:
         rows = self._db.all(
-            f"{REQUEST} WHERE {_ACTIVE} AND a.request_id IS NULL ORDER BY r.seq LIMIT ? OFFSET ?",
+            f"{REQUEST} WHERE {ACTIVE} AND a.request_id IS NULL ORDER BY r.seq LIMIT ? OFFSET ?",
             *(-1 if limit is None else limit, offset),
         )
         return [to_request(row) for row in rows]
@@ -316,7 +269,7 @@ class SqliteStore:
     def next_deadline(self) -> float | None:
         (earliest,) = self._db.one(
             f"SELECT min(r.expires_at) FROM requests r JOIN executions x ON x.id = r.execution_id"
-            f" WHERE {_ACTIVE} AND {writes.OPEN}"
+            f" WHERE {ACTIVE} AND {writes.OPEN}"
         )
         return None if earliest is None else float(earliest)
 

@@ -16,12 +16,11 @@ from agent_md.executions.model import (
 )
 from agent_md.ports import NewAnswer
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.rows import dump, request_body
+from agent_md.stores.sqlite.rows import ACTIVE, dump, request_body
 
 __all__ = ["OPEN", "add_answer", "add_event", "expire_overdue", "open_request", "wake"]
 
 OPEN = "NOT EXISTS (SELECT 1 FROM answers a WHERE a.request_id = r.id)"
-_ACTIVE = "x.status IN ('queued', 'running', 'waiting')"
 
 
 def add_event(
@@ -78,7 +77,7 @@ def expire_overdue(db: Database, now: float, only: Sequence[RequestId] = ()) -> 
     """Records the expiry of open requests whose deadline has passed, all of them or `only` these, and wakes."""
     rows = db.all(
         f"SELECT r.id, r.execution_id FROM requests r JOIN executions x ON x.id = r.execution_id"
-        f" WHERE {_ACTIVE} AND r.expires_at <= ? AND {OPEN} ORDER BY r.seq",
+        f" WHERE {ACTIVE} AND r.expires_at <= ? AND {OPEN} ORDER BY r.seq",
         now,
     )
     expired = []

@@ -1,0 +1,87 @@
+"""The creation of an execution: what refuses it, and the rows it begins as. Each must run inside `Database.write()`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from agent_md.errors import ConversationWaiting, IdempotencyMismatch
+from agent_md.executions.model import EventType, ExecutionId, NewExecution, Status, WorkerId
+from agent_md.ports import Idempotency
+from agent_md.stores.sqlite import writes
+from agent_md.stores.sqlite.database import Database
+from agent_md.stores.sqlite.rows import ACTIVE, dump
+
+__all__ = ["created_with", "insert_execution", "refuse_if_waiting"]
+
+
+def created_with(db: Database, agent: str, idempotency: Idempotency) -> ExecutionId | None:
+    """The execution of the agent that was created with this key. Raises IdempotencyMismatch for another body."""
+    row = db.one(
+        "SELECT id, idempotency_digest FROM executions WHERE agent = ? AND idempotency_key = ?", agent, idempotency.key
+    )
+    if row is None:
+        return None
+    if row[1] != idempotency.digest:
+        raise IdempotencyMismatch(
+            f"the idempotency key {idempotency.key!r} was used for execution {row[0]} with another body; "
+            "nothing was created"
+        )
+    return ExecutionId(row[0])
+
+
+def refuse_if_waiting(db: Database, new: NewExecution, floor: int) -> None:
+    """Raises ConversationWaiting if an execution of the same conversation, numbered above `floor`, has an open request."""
+    rows = db.all(
+        f"SELECT DISTINCT x.id FROM executions x JOIN requests r ON r.execution_id = x.id"
+        f" WHERE {ACTIVE} AND x.agent = ? AND x.session_id IS ? AND x.parent_id IS NULL AND {writes.OPEN}"
+        " AND x.id > ? ORDER BY x.id",
+        *(new.agent, new.session_id, floor),
+    )
+    if rows:
+        ids = tuple(row[0] for row in rows)
+        raise ConversationWaiting(
+            f"{new.agent} already waits for a human in this conversation (execution {', '.join(map(str, ids))}); "
+            f"answer it with `agentmd respond {ids[0]}`, end it with `agentmd cancel {ids[0]}`, "
+            "or set `on_pending: parallel`",
+            ids,
+        )
+
+
+def insert_execution(
+    db: Database,
+    new: NewExecution,
+    seed: Sequence[dict[str, Any]],
+    *,
+    spec: str,
+    spec_digest: str,
+    worker: WorkerId | None,
+    idempotency: Idempotency | None,
+    now: float,
+) -> ExecutionId:
+    """Adds the execution with its spec, its whole `seed`, and its `system` and `human` events."""
+    db.run("INSERT OR IGNORE INTO specs (digest, body) VALUES (?, ?)", spec_digest, spec)
+    claimed = worker is not None
+    (execution_id,) = db.one(
+        "INSERT INTO executions (agent, spec_digest, trigger, session_id, parent_id, seed, status, worker,"
+        " epoch, attempts, created_at, started_at, idempotency_key, idempotency_digest)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        *(new.agent, spec_digest, new.trigger, new.session_id, new.parent_id, dump(list(seed))),
+        *(Status.RUNNING if claimed else Status.QUEUED, worker, int(claimed), int(claimed)),
+        *(now, now if claimed else None),
+        *(idempotency and idempotency.key, idempotency and idempotency.digest),
+    )
+    started = {
+        "agent": new.agent,
+        "model": json.loads(spec).get("model"),
+        "trigger": new.trigger,
+        "session_id": new.session_id,
+    }
+    writes.add_event(db, execution_id, "system", EventType.SYSTEM, "Started", started, now)
+    if new.seed:
+        human = new.seed[-1]
+        content = human.get("data", {}).get("content")
+        text = content if isinstance(content, str) else dump(content)
+        writes.add_event(db, execution_id, "human", EventType.HUMAN, text, {"message": human}, now)
+    return ExecutionId(execution_id)
