@@ -1,5 +1,11 @@
-"""Helpers of the tests explain their assertions like tests do."""
+"""Helpers of the tests explain their assertions like tests do; signals mean what they mean, whoever runs the tests."""
+
+import signal
 
 import pytest
+
+# A suite that is run in the background has them ignored, and every process that a test starts would too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 pytest.register_assert_rewrite("tests.support")

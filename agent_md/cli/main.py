@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import re
+import signal
 import sys
 import threading
 import traceback
@@ -92,6 +93,7 @@ def _root(
 def main() -> None:
     """Runs the command line and ends the process; nothing but a message reaches the person, never a traceback."""
     _secure_streams()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells without job control start with it ignored
     logging.getLogger().addHandler(logging.NullHandler())
     logging.captureWarnings(True)
     warnings.simplefilter("default")

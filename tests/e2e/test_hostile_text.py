@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
@@ -250,12 +249,10 @@ def test_a_long_line_is_shown_whole_at_the_prompt(long: AgentFolder) -> None:
     assert LONG in long.cli("logs", "-e", number).out
 
 
-def test_a_long_line_is_listed_whole_and_takes_no_time(long: AgentFolder) -> None:
+def test_a_long_line_is_listed_whole(long: AgentFolder) -> None:
     for args in (("pending",), ("logs", "-e", "1")):
         with long.terminal(*args) as terminal:
-            started = time.monotonic()
             assert terminal.exit_code() == 0
-            assert time.monotonic() - started < 2
             assert terminal.screen.replace("\n", "").replace(" ", "").count(LONG) >= 1
 
 

@@ -19,7 +19,7 @@ from tests.support.sessions import Talk, talking_world
 from tests.support.waiting import until
 from tests.support.world import World
 
-SOON = 1.0
+SOON = 4.0
 """Seconds; far below how often a session is looked at without being told."""
 
 

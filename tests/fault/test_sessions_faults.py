@@ -125,10 +125,8 @@ def _beside(tmp_path: Path, count: int) -> None:
     store.close()
     with Server(world.workspace) as server:
         assert server.client.get("/health").body["waiting"] == count
-        begun = time.monotonic()
         talk = Talk.begin(server)
         assert talk.told("hello")["status"] == "idle"
-        assert time.monotonic() - begun < 2
         assert len(server.client.get("/sessions").body) == count + 1
         assert Talk(server.client, str(count - 1)).get().body["status"] == "interrupted"
         assert server.client.get("/health").body["waiting"] == count
