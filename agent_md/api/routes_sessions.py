@@ -31,7 +31,7 @@ from agent_md.executions.model import Call, HookTarget, RequestId, TriggerKind
 from agent_md.executions.model import Request as HumanRequest
 from agent_md.executions.sessions import Session as FoundSession
 from agent_md.executions.sessions import SessionStatus
-from agent_md.executions.views import answer_from_view, previewed_view
+from agent_md.executions.views import answer_from_view, decision_view
 from agent_md.shapes import session_shape, session_summary
 from agent_md.webhooks.targets import check_target
 
@@ -204,7 +204,7 @@ def _shown(place: SessionPlace, session: FoundSession) -> dict[str, Any]:
         asked = sessions.open_requests(session.agent, session.id)
         if not asked:  # another process took the last answer since
             session = sessions.get(session.agent, session.id)
-    return session_shape(session, [previewed_view(request, _call(place, request)) for request in asked])
+    return session_shape(session, [decision_view(request, _call(place, request)) for request in asked])
 
 
 def _call(place: SessionPlace, request: HumanRequest) -> Call:

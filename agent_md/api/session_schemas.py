@@ -138,6 +138,12 @@ class Interrupt(Open):
     type: str = Field(description="tool_approval, user_input, or the own one of a custom interrupt.")
     payload: dict[str, Any]
     preview: Preview | None = Field(default=None, description="Of a call that is to be approved, if it has one.")
+    kind: Literal["custom"] | None = Field(
+        default=None, description="Of a custom interrupt that calls itself `tool_approval` or `user_input`."
+    )
+    response_schema: dict[str, Any] | None = Field(
+        default=None, description="What the value must fit, if that is said."
+    )
 
 
 class Session(Open):

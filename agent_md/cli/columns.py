@@ -20,22 +20,32 @@ Row = Sequence[str]
 
 
 def columns(
-    titles: Row, rows: Sequence[Row], screen: Screen = PLAIN, *, yielding: Sequence[int], least: Sequence[int] = ()
+    titles: Row,
+    rows: Sequence[Row],
+    screen: Screen = PLAIN,
+    *,
+    yielding: Sequence[int],
+    least: Sequence[int] = (),
+    below: Sequence[str] = (),
 ) -> list[str]:
     """Titles, a rule and the rows of one-line cells.
 
     What the screen lacks is taken from the `yielding` columns in this order, the first one first. `least` are widths
-    that the first columns have at least. A column without a title belongs to the next one.
+    that the first columns have at least. A column without a title belongs to the next one. `below` is a text for each
+    row that stands under it, if it is not empty.
     """
     widths = [max(width_of(cell) for cell in column) for column in zip(titles, *rows, strict=True)]
     widths = [max(pair) for pair in zip_longest(widths, least, fillvalue=0)]
     if screen.width is not None:
         widths = _narrowed(widths, screen.width, yielding)
         if _span(widths) > screen.width:
-            return _records(titles, rows, screen.width, screen)
-    body = [line for row in rows for line in _lines(row, widths)]
+            return _records(titles, rows, screen.width, screen, below)
+    blocks = [_lines(row, widths) for row in rows]
     (title,) = _lines(titles, [max(pair) for pair in zip(widths, map(width_of, titles), strict=True)])
-    rule = max(width_of(line) for line in (title, *body)) - len(_MARGIN)
+    rule = max(width_of(line) for block in ([title], *blocks) for line in block) - len(_MARGIN)
+    body = [
+        line for block, text in zip_longest(blocks, below, fillvalue="") for line in (*block, *_beneath(text, screen))
+    ]
     return [screen.painter(title, Style.BOLD), _MARGIN + "─" * rule, *body]
 
 
@@ -62,10 +72,18 @@ def _lines(row: Row, widths: Sequence[int]) -> list[str]:
     return lines
 
 
-def _records(titles: Row, rows: Sequence[Row], room: int, screen: Screen) -> list[str]:
+def _beneath(text: str, screen: Screen) -> list[str]:
+    if not text:
+        return []
+    indent = _MARGIN + _INDENT
+    pieces = fold(text, max(1, screen.width - len(indent))) if screen.width is not None else [text]
+    return [screen.painter((indent + piece).rstrip(), Style.DIM) for piece in pieces]
+
+
+def _records(titles: Row, rows: Sequence[Row], room: int, screen: Screen, below: Sequence[str]) -> list[str]:
     label = max(width_of(title) for title in titles)
     lines: list[str] = []
-    for row in rows:
+    for row, text in zip_longest(rows, below, fillvalue=""):
         lines += [""] if lines else []
         before = ""
         for title, cell in zip(titles, row, strict=True):
@@ -74,6 +92,7 @@ def _records(titles: Row, rows: Sequence[Row], room: int, screen: Screen) -> lis
                 continue
             lines += _entry(title, before + cell, label, room, screen)
             before = ""
+        lines += _beneath(text, screen)
     return lines
 
 

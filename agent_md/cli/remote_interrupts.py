@@ -20,7 +20,9 @@ _KNOWN = ("type", "tool_name", "tool_args", "message")
 def as_request(interrupt: Interrupt, agent: str) -> Request:
     """The interrupt as a request; what an interrupt does not say (the execution, the call, times) is nothing."""
     content: dict[str, Any] | None = None
-    if interrupt.type == "tool_approval":
+    if interrupt.kind == "custom":
+        content = None
+    elif interrupt.type == "tool_approval":
         content = _approval(interrupt.payload)
     elif interrupt.type == "user_input":
         content = _questions(interrupt.payload)
@@ -108,4 +110,5 @@ def _custom(interrupt: Interrupt) -> dict[str, Any]:
         "source": RequestSource.TOOL,
         "message": f"{interrupt.type} request",
         "payload": payload if isinstance(payload, dict) else {"payload": payload},
+        "response_schema": interrupt.response_schema if isinstance(interrupt.response_schema, dict) else None,
     }

@@ -43,12 +43,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Interrupt:
-    """What a human is asked. `id` is as the server gave it; `payload` and `preview` may be any JSON value."""
+    """What a human is asked. `id` is as the server gave it; what has no type here may be any JSON value."""
 
     id: str | int
     type: str
     payload: Any
     preview: Any = None
+    kind: Any = None
+    response_schema: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,11 +309,11 @@ def _session(data: Any) -> RemoteSession:
 def _interrupt(data: Any) -> Interrupt:
     found = data if isinstance(data, dict) else {}
     interrupt_id = found.get("interrupt_id")
-    payload, preview = found.get("payload"), found.get("preview")
-    if not isinstance(interrupt_id, str | int) or is_too_deep([payload, preview]):
+    payload, *beside = (found.get(name) for name in ("payload", "preview", "kind", "response_schema"))
+    if not isinstance(interrupt_id, str | int) or is_too_deep([payload, *beside]):
         raise _foreign(data)
     types = (found.get("type"), payload.get("type") if isinstance(payload, dict) else None, "custom")
-    return Interrupt(interrupt_id, next(kind for kind in types if isinstance(kind, str)), payload, preview)
+    return Interrupt(interrupt_id, next(kind for kind in types if isinstance(kind, str)), payload, *beside)
 
 
 def _text(value: Any) -> str | None:

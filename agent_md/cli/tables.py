@@ -92,12 +92,13 @@ def executions_table(
 def agents_table(
     rows: Sequence[AgentRow], invalid: Sequence[tuple[str, str]] = (), screen: Screen = PLAIN
 ) -> list[str]:
-    """Agents, then the files that cannot be used: `invalid` are pairs of file and reason."""
+    """Agents with their descriptions, then the files that cannot be used: `invalid` are pairs of file and reason."""
     titles = ("", "Agent", "Trigger", "Next run", "Last run", "Status")
     cells = [_agent_cells(row, screen) for row in rows]
     lines = ["No agents."]
     if cells:
-        lines = columns(titles, cells, screen, yielding=(2, 1))
+        below = [one_line(row.spec.description) for row in rows]
+        lines = columns(titles, cells, screen, yielding=(2, 1), below=below)
     if invalid:
         lines += ["", screen.painter("Files that cannot be used:", Style.RED)]
     for file, reason in invalid:

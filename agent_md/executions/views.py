@@ -16,11 +16,12 @@ from agent_md.executions.json_values import brief
 from agent_md.executions.model import Call, Preview, Request, RequestKind, RequestSource
 from agent_md.executions.questions import Answers, read_answers
 
-__all__ = ["answer_from_view", "interrupt_view", "preview_shape", "previewed_view"]
+__all__ = ["answer_from_view", "decision_view", "interrupt_view", "preview_shape"]
 
 _ASKING_TOOL = "ask_user"
 """Confirmations that it asks are questions of their own, not about a call."""
 _YES, _NO = "Yes", "No"
+_APPROVAL, _INPUT = "tool_approval", "user_input"
 
 
 def interrupt_view(request: Request, call: Call) -> dict[str, Any]:
@@ -33,18 +34,26 @@ def interrupt_view(request: Request, call: Call) -> dict[str, Any]:
         own = payload.get("type")
         return _view(request, own if isinstance(own, str) else "custom", payload)
     if not _is_approval(request, call):
-        return _view(request, "user_input", {"type": "user_input", "questions": list(_questions(request))})
-    payload = {"type": "tool_approval", **_call_shown(request, call)}
+        return _view(request, _INPUT, {"type": _INPUT, "questions": list(_questions(request))})
+    payload = {"type": _APPROVAL, **_call_shown(request, call)}
     if request.source is RequestSource.TOOL:
         payload["message"] = request.message
-    return _view(request, "tool_approval", payload)
+    return _view(request, _APPROVAL, payload)
 
 
-def previewed_view(request: Request, call: Call) -> dict[str, Any]:
-    """The view with, beside the payload, a `preview` of what the call would do, if there is one: for those who decide,
-    since it may hold what is in files."""
+def decision_view(request: Request, call: Call) -> dict[str, Any]:
+    """The view with what else those who decide need, beside the payload: a `preview` of what the call would do, which
+    may hold what is in files; of a custom request its `response_schema`, and that its `kind` is `custom` when its own
+    type says something else."""
     view = interrupt_view(request, call)
-    return view if request.preview is None else {**view, "preview": preview_shape(request.preview)}
+    if request.preview is not None:
+        view["preview"] = preview_shape(request.preview)
+    if request.kind is RequestKind.CUSTOM:
+        if view["type"] in (_APPROVAL, _INPUT):
+            view["kind"] = str(RequestKind.CUSTOM)
+        if request.response_schema is not None:
+            view["response_schema"] = request.response_schema
+    return view
 
 
 def preview_shape(preview: Preview) -> dict[str, Any]:

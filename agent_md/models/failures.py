@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_md.errors import ModelFailed
+from agent_md.executions.texts import bounded
 
 __all__ = [
     "Failure",
@@ -21,8 +22,6 @@ __all__ = [
     "classify",
     "mask",
 ]
-
-_LONGEST_TEXT = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +53,18 @@ class ProviderFailure(ModelFailed):
 def classify(error: BaseException, secrets: Collection[str] = ()) -> Failure:
     """Transient for 408, 429, 5xx, timeouts and broken connections; Permanent for everything else.
 
-    The text is one line, at most 500 characters, without any of `secrets` and without what looks like a key.
+    The text is what was said, whole unless it has more than 120,000 characters, without any of `secrets` and without
+    what looks like a key.
     """
     if isinstance(error, ProviderFailure):
-        words = _one_line(mask(str(error), secrets))
+        words = bounded(mask(str(error), secrets))
         return Transient(words) if error.transient else Permanent(words)
     chain = list(_chain(error))
     broken = _broken_connection(chain)
     status = None if broken is not None else next(filter(None, map(_status, chain)), None)
     kind, message = _told(chain) if broken is None else (None, None)
     words = _text(chain, status, kind, message) if broken is None else _named(broken)
-    text = _one_line(mask(words, secrets))
+    text = bounded(mask(words, secrets))
     transient = broken is not None or (
         _passes(status, kind) if status is not None else _says_so(chain) or _in_stream(chain, kind)
     )
@@ -196,11 +196,6 @@ def _text(chain: list[BaseException], status: int | None, kind: str | None, told
 def _named(error: BaseException, otherwise: str = "") -> str:
     words = str(error) or otherwise
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
-
-
-def _one_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_TEXT else line[: _LONGEST_TEXT - 1] + "…"
 
 
 def _retry_after(chain: list[BaseException]) -> float | None:

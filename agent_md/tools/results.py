@@ -24,9 +24,8 @@ def result_text(value: Any) -> str:
 
 
 def storable(text: str) -> str:
-    """The text with a replacement sign for NUL and for halves of surrogate pairs, which no database takes."""
-    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return whole.replace("\0", "\ufffd")
+    """The text with a replacement sign for halves of surrogate pairs, which no database takes."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def one_line(text: str, limit: int) -> str:

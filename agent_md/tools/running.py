@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent_md.errors import ClaimLost, StoreError, ToolError
+from agent_md.executions.texts import bounded
 from agent_md.sdk import Pause
-from agent_md.tools.results import one_line, result_text
+from agent_md.tools.results import result_text, storable
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -21,7 +22,6 @@ __all__ = ["run_langchain_tool"]
 
 _PASSED_ON = (Pause, ToolError, ClaimLost, StoreError)
 """What is not the tool's own failure: a pause, an error with a text for the model, and the end of this driver."""
-_MESSAGE_LIMIT = 1000
 _GRACE = 1.0
 """Seconds that a cancelled async tool has to tidy up before it is left alone."""
 
@@ -161,4 +161,4 @@ def _failure(tool: str, error: BaseException) -> str:
     except Exception:  # an exception that cannot say what it is
         message = ""
     kind = type(error).__name__
-    return one_line(f"{tool} failed: {kind}: {message}" if message else f"{tool} failed: {kind}", _MESSAGE_LIMIT)
+    return storable(bounded(f"{tool} failed: {kind}: {message}" if message else f"{tool} failed: {kind}"))

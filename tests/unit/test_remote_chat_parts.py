@@ -81,6 +81,14 @@ def test_an_approval_that_a_tool_asks_for_has_its_own_words() -> None:
     assert (request.source, request.message, request.tool_args) == (RequestSource.TOOL, "Really?", {})
 
 
+@pytest.mark.parametrize("own", ["tool_approval", "user_input"])
+def test_what_is_custom_is_shown_as_it_came_whatever_it_calls_itself(own: str) -> None:
+    payload = {"type": own, "tool_name": "deploy", "questions": [{"question": "Sure?"}]}
+    asked = as_request(Interrupt("i", own, payload, kind="custom", response_schema={"type": "object"}), "bot")
+    assert (asked.kind, asked.payload, asked.response_schema) == (RequestKind.CUSTOM, payload, {"type": "object"})
+    assert as_request(Interrupt("i", own, payload), "bot").kind is not RequestKind.CUSTOM
+
+
 @pytest.mark.parametrize(
     ("given", "preview"),
     [

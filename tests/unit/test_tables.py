@@ -148,6 +148,19 @@ def test_agents_and_files_that_are_none() -> None:
     ]
 
 
+def test_a_description_stands_below_its_agent() -> None:
+    row = AgentRow(replace(SPEC, trigger=Trigger(), description="Keeps the notes\x1b of the day."))
+    assert agents_table([row], screen=Screen(zone=UTC, width=50))[2:] == [
+        " 🧹  cleaner  manual   –         never     –",
+        r"     Keeps the notes\x1b of the day.",
+    ]
+    assert agents_table([row], screen=Screen(zone=UTC, width=20))[-3:] == [
+        r"     Keeps the",
+        r"     notes\x1b of",
+        r"     the day.",
+    ]
+
+
 def test_empty_listings_say_so() -> None:
     assert pending_table([], now=NOON) == ["Nothing waits for an answer."]
     assert executions_table([]) == ["No executions yet."]

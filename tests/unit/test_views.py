@@ -11,7 +11,7 @@ import pytest
 from agent_md.errors import AnswerRefused
 from agent_md.executions.answers import validate_response
 from agent_md.executions.model import Call, CallState, Decision, Outcome, Position, Preview, Request, RequestKind
-from agent_md.executions.views import answer_from_view, interrupt_view, previewed_view
+from agent_md.executions.views import answer_from_view, decision_view, interrupt_view
 from agent_md.tools.ask_user import AskUser
 from tests.support.samples import ask, guard
 from tests.support.structured import DATABASE, FEATURES, option, question
@@ -112,12 +112,25 @@ def test_the_view(request_: Request, call: Call, type_: str, payload: dict[str, 
 
 
 def test_a_preview_stands_beside_the_payload() -> None:
-    assert previewed_view(GUARDED, CUSTOM_TOOL) == interrupt_view(GUARDED, CUSTOM_TOOL)
+    assert decision_view(GUARDED, CUSTOM_TOOL) == interrupt_view(GUARDED, CUSTOM_TOOL)
     previewed = replace(GUARDED, preview=Preview(resolved="/ws/a", size=0))
-    assert previewed_view(previewed, CUSTOM_TOOL) == {
+    assert decision_view(previewed, CUSTOM_TOOL) == {
         **interrupt_view(GUARDED, CUSTOM_TOOL),
         "preview": {"resolved": "/ws/a", "size": 0},
     }
+
+
+@pytest.mark.parametrize("own", ["tool_approval", "user_input"])
+def test_a_custom_request_that_calls_itself_something_else_is_told_apart(own: str) -> None:
+    schema = {"type": "object", "required": ["n"]}
+    asked = ask(RequestKind.CUSTOM, payload={"type": own, "tool_name": "deploy"}, response_schema=schema)
+    assert decision_view(asked, CUSTOM_TOOL) == {
+        **interrupt_view(asked, CUSTOM_TOOL),
+        "kind": "custom",
+        "response_schema": schema,
+    }
+    plain = ask(RequestKind.CUSTOM, payload={"type": "map"})
+    assert decision_view(plain, CUSTOM_TOOL) == interrupt_view(plain, CUSTOM_TOOL)
 
 
 APPROVED, DENIED = {"approved": True}, {"approved": False}
