@@ -180,7 +180,7 @@ class Sessions(Protocol):
         """Raises UnknownSession."""
 
     def listed(self, *, agent: str | None = None, session_id: str | None = None) -> list[Session]:
-        """All sessions, of one agent or with one id; newest first."""
+        """All sessions, of one agent or with one id, with their messages counted; newest first."""
 
     def count(self) -> int:
         """How many sessions there are, of all agents."""

@@ -31,18 +31,19 @@ _LEFT_TRACES = (
 _OF_SESSION = "x.agent = s.agent AND x.session_id = s.session_id AND x.parent_id IS NULL AND x.id > s.floor"
 _MESSAGES = ", ".join(f"'{kind}'" for kind in MESSAGE_EVENTS)
 
-_SESSION = f"""
-SELECT s.agent, s.session_id, s.created_at,
-       json_array_length(s.state)
+_TOTAL = f"""json_array_length(s.state)
        + (SELECT count(*) FROM executions x JOIN events e ON e.execution_id = x.id AND e.type IN ({_MESSAGES})
-          WHERE {_OF_SESSION} AND ({ACTIVE} OR {_LEFT_TRACES})),
+          WHERE {_OF_SESSION} AND ({ACTIVE} OR {_LEFT_TRACES}))"""
+"""Takes the longer the longer the conversation is, so only listings count."""
+
+_COLUMNS = f"""s.agent, s.session_id, s.created_at,
        (SELECT max(x.id) FROM executions x WHERE {_OF_SESSION} AND {ACTIVE}),
        (SELECT x.id FROM executions x WHERE {_OF_SESSION} ORDER BY x.finished_at DESC, x.id DESC LIMIT 1),
        (SELECT max(x.created_at) FROM executions x WHERE {_OF_SESSION}),
        EXISTS (SELECT 1 FROM executions x JOIN requests r ON r.execution_id = x.id
                LEFT JOIN answers a ON a.request_id = r.id
-               WHERE {_OF_SESSION} AND {ACTIVE} AND a.request_id IS NULL)
-FROM sessions s WHERE s.deleted_at IS NULL"""
+               WHERE {_OF_SESSION} AND {ACTIVE} AND a.request_id IS NULL)"""
+_LIVE = "FROM sessions s WHERE s.deleted_at IS NULL"
 
 _REQUEST = f"""{REQUEST}
 JOIN sessions s ON {_OF_SESSION}
@@ -97,7 +98,7 @@ class SqliteSessions:
         )
 
     def get(self, agent: str, session_id: str) -> Session:
-        row = self._db.one(f"{_SESSION} AND s.agent = ? AND s.session_id = ?", agent, session_id)
+        row = self._db.one(f"SELECT {_COLUMNS}, NULL {_LIVE} AND s.agent = ? AND s.session_id = ?", agent, session_id)
         if row is None:
             raise _unknown(agent, session_id)
         return self._session(row)
@@ -107,7 +108,8 @@ class SqliteSessions:
         given = {name: value for name, value in wanted.items() if value is not None}
         conditions = "".join(f" AND s.{name} = ?" for name in given)
         rows = self._db.all(
-            f"{_SESSION}{conditions} ORDER BY s.created_at DESC, s.agent, s.session_id", *given.values()
+            f"SELECT {_COLUMNS}, {_TOTAL} {_LIVE}{conditions} ORDER BY s.created_at DESC, s.agent, s.session_id",
+            *given.values(),
         )
         return [self._session(row) for row in rows]
 
@@ -133,7 +135,7 @@ class SqliteSessions:
         return to_request(row)
 
     def _session(self, row: Any) -> Session:
-        agent, session_id, created_at, total, active, ended, last_begun, interrupted = row
+        agent, session_id, created_at, active, ended, last_begun, interrupted, total = row
         turn = None if active is None and ended is None else self._execution(active or ended)
         if interrupted:
             status = SessionStatus.INTERRUPTED

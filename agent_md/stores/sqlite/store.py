@@ -47,7 +47,6 @@ from agent_md.stores.sqlite.rows import (
     EXECUTION,
     REQUEST,
     canonical,
-    dump,
     to_call,
     to_event,
     to_execution,
@@ -134,12 +133,14 @@ class SqliteStore:
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Execution]:
+        wanted = {"x.agent = ?": agent, "x.session_id = ?": session_id}
+        given = {condition: value for condition, value in wanted.items() if value is not None}
+        conditions = list(given)  # as constants of the statement, so that each can use its index
+        if statuses:
+            conditions.append(f"x.status IN ({', '.join('?' * len(statuses))})")
         rows = self._db.all(
-            f"{EXECUTION} WHERE (? = '[]' OR x.status IN (SELECT value FROM json_each(?)))"
-            " AND (? IS NULL OR x.agent = ?) AND (? IS NULL OR x.session_id = ?)"
-            " ORDER BY x.id DESC LIMIT ? OFFSET ?",
-            *(dump(sorted(statuses)), dump(sorted(statuses)), agent, agent, session_id, session_id),
-            *(-1 if limit is None else limit, offset),
+            f"{EXECUTION} WHERE {' AND '.join(conditions) or 'TRUE'} ORDER BY x.id DESC LIMIT ? OFFSET ?",
+            *(*given.values(), *sorted(statuses), -1 if limit is None else limit, offset),
         )
         return [to_execution(row) for row in rows]
 
