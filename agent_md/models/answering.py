@@ -49,7 +49,10 @@ async def _stream(
     except ValueError as error:
         # langchain has no class of its own for this.
         if str(error) == "No generation chunks were returned":
-            raise ProviderFailure("the stream ended without an answer", transient=True) from None
+            raise ProviderFailure(
+                "the stream ended without an answer; if base_url is set, see that it is the address of this interface",
+                transient=True,
+            ) from None
         raise
 
 
