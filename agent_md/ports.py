@@ -180,7 +180,10 @@ class Sessions(Protocol):
         """Raises UnknownSession."""
 
     def listed(self, *, agent: str | None = None, session_id: str | None = None) -> list[Session]:
-        """All sessions, of one agent or with one id, with their messages counted; newest first."""
+        """All sessions, of one agent or with one id; newest first."""
+
+    def totals(self, *, agent: str | None = None) -> dict[tuple[str, str], int]:
+        """How many messages each session has, by agent and id. Takes the longer the longer the conversations are."""
 
     def count(self) -> int:
         """How many sessions there are, of all agents."""

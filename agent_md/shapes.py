@@ -214,12 +214,12 @@ def session_shape(session: Session, interrupts: Sequence[dict[str, Any]]) -> dic
     }
 
 
-def session_summary(session: Session) -> dict[str, Any]:
+def session_summary(session: Session, total_messages: int) -> dict[str, Any]:
     """A session in a listing."""
     return {
         "session_id": session.id,
         "agent": session.agent,
-        "total_messages": session.total_messages,
+        "total_messages": total_messages,
         "status": str(session.status),
     }
 

@@ -80,7 +80,10 @@ async def create_session_as(
 async def list_sessions(place: Place) -> list[dict[str, Any]]:
     """The sessions, newest first."""
     place.context.settle()
-    return [session_summary(session) for session in place.listed()]
+    sessions = place.listed()
+    totals = place.context.store.sessions.totals(agent=place.agent)
+    keyed = [((session.agent, session.id), session) for session in sessions]
+    return [session_summary(session, totals[key]) for key, session in keyed if key in totals]  # else deleted since
 
 
 @_routes.get(

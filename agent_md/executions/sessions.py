@@ -31,8 +31,6 @@ class Session:
     created_at: float
     changed_at: float
     """When it was created, or when its last turn began or ended."""
-    total_messages: int | None
-    """None where it was not counted; listings count."""
     turn: Execution | None
     """The turn under way, else the last one; None before the first."""
 

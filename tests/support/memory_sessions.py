@@ -84,7 +84,6 @@ class MemorySessions:
                 self._status(active, turn),
                 row.created_at,
                 max(changed),
-                None,
                 deepcopy(turn),
             )
 
@@ -112,7 +111,7 @@ class MemorySessions:
                 for key, row in self._rows.items()
                 if not row.deleted and agent in (None, key[0]) and session_id in (None, key[1])
             ]
-            return sorted((self._counted(self.get(*key)) for key in keys), key=lambda s: (-s.created_at, s.agent, s.id))
+            return sorted((self.get(*key) for key in keys), key=lambda s: (-s.created_at, s.agent, s.id))
 
     def count(self) -> int:
         with self._state.lock:
@@ -143,8 +142,11 @@ class MemorySessions:
         turns = {t.id for t in self._turns(agent, session_id, row.floor) if not (active and t.status.final)}
         return [request for request in self._state.requests.values() if request.execution_id in turns]
 
-    def _counted(self, session: Session) -> Session:
-        return replace(session, total_messages=len(self.messages(session.agent, session.id)))
+    def totals(self, *, agent: str | None = None) -> dict[tuple[str, str], int]:
+        with self._state.lock:
+            return {
+                (found.agent, found.id): len(self.messages(found.agent, found.id)) for found in self.listed(agent=agent)
+            }
 
     def messages(self, agent: str, session_id: str) -> list[dict[str, Any]]:
         with self._state.lock:

@@ -1,7 +1,6 @@
 """Sessions and conversations on SQLite.
 
-A conversation has no messages of its own: they are the stored events of its executions. `floor` is the number of the
-last execution that does not belong to the session any more, because an earlier one of this id was deleted.
+A conversation has no messages of its own: they are the stored events of its executions.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import json
 from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent_md.errors import ConversationBusy, SessionExists, TooManySessions, UnknownRequest, UnknownSession
 from agent_md.executions.history import MESSAGE_EVENTS, first_messages, own_messages
@@ -20,7 +19,7 @@ from agent_md.ports import Clock
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import ACTIVE, EXECUTION, REQUEST, dump, to_execution, to_request
 
-__all__ = ["SqliteSessions"]
+__all__ = ["Conversation", "SqliteSessions"]
 
 _LEFT_TRACES = (
     "(x.status = 'success' OR EXISTS (SELECT 1 FROM calls c"
@@ -28,22 +27,21 @@ _LEFT_TRACES = (
 )
 """A turn that failed before any call started leaves the conversation as it was."""
 
-_OF_SESSION = "x.agent = s.agent AND x.session_id = s.session_id AND x.parent_id IS NULL AND x.id > s.floor"
+_OF_ITS_ID = "x.agent = s.agent AND x.session_id = s.session_id AND x.parent_id IS NULL"
+_OF_SESSION = f"{_OF_ITS_ID} AND x.id > s.floor"
 _MESSAGES = ", ".join(f"'{kind}'" for kind in MESSAGE_EVENTS)
 
-_TOTAL = f"""json_array_length(s.state)
-       + (SELECT count(*) FROM executions x JOIN events e ON e.execution_id = x.id AND e.type IN ({_MESSAGES})
-          WHERE {_OF_SESSION} AND ({ACTIVE} OR {_LEFT_TRACES}))"""
-"""Takes the longer the longer the conversation is, so only listings count."""
-
-_COLUMNS = f"""s.agent, s.session_id, s.created_at,
+_SESSION = f"""
+SELECT s.agent, s.session_id, s.created_at,
        (SELECT max(x.id) FROM executions x WHERE {_OF_SESSION} AND {ACTIVE}),
-       (SELECT x.id FROM executions x WHERE {_OF_SESSION} ORDER BY x.finished_at DESC, x.id DESC LIMIT 1),
-       (SELECT max(x.created_at) FROM executions x WHERE {_OF_SESSION}),
+       (SELECT x.id FROM executions x WHERE {_OF_ITS_ID} AND +x.id > s.floor
+        ORDER BY x.finished_at DESC, x.id DESC LIMIT 1),
+       (SELECT x.created_at FROM executions x WHERE {_OF_SESSION} ORDER BY x.id DESC LIMIT 1),
        EXISTS (SELECT 1 FROM executions x JOIN requests r ON r.execution_id = x.id
                LEFT JOIN answers a ON a.request_id = r.id
-               WHERE {_OF_SESSION} AND {ACTIVE} AND a.request_id IS NULL)"""
-_LIVE = "FROM sessions s WHERE s.deleted_at IS NULL"
+               WHERE {_OF_SESSION} AND {ACTIVE} AND a.request_id IS NULL)
+FROM sessions s WHERE s.deleted_at IS NULL"""
+"""The plus keeps SQLite to the index by end, in whose order the first row is the one."""
 
 _REQUEST = f"""{REQUEST}
 JOIN sessions s ON {_OF_SESSION}
@@ -54,6 +52,17 @@ _RESTS = f"""s.deleted_at IS NULL AND s.created_at <= ?1 AND NOT EXISTS (
 
 _BATCH = 100
 """So many sessions expire in one transaction, at most."""
+
+
+class Conversation(NamedTuple):
+    """What is stored of a conversation beside its executions; of one without a session, or not yet begun, nothing."""
+
+    lives: bool = False
+    """Whether there is a session, not deleted."""
+    floor: int = 0
+    """Executions up to this number belong to a session of this id that was deleted."""
+    begun: Sequence[dict[str, Any]] = ()
+    """The messages that the session was created with."""
 
 
 class SqliteSessions:
@@ -67,18 +76,24 @@ class SqliteSessions:
         self, agent: str, session_id: str, *, state: Sequence[dict[str, Any]] = (), limit: int | None = None
     ) -> Session:
         with self._db.write():
-            row = self._row(agent, session_id)
-            if row is not None and row[0] is None:
+            if self._conversation(agent, session_id).lives:
                 raise SessionExists(f"{agent} has a session {session_id} already")
             self._refuse_over(limit)
             self._begin(agent, session_id, self._clock(), dump(list(state)))
             return self.get(agent, session_id)
 
-    def _row(self, agent: str, session_id: str) -> Any:
-        """When it was deleted, its floor, its first messages."""
-        return self._db.one(
-            "SELECT deleted_at, floor, state FROM sessions WHERE agent = ? AND session_id = ?", agent, session_id
+    def _conversation(self, agent: str, session_id: str) -> Conversation:
+        row = self._db.one(
+            "SELECT deleted_at IS NULL, floor, state FROM sessions WHERE agent = ? AND session_id = ?",
+            *(agent, session_id),
         )
+        return Conversation() if row is None else Conversation(bool(row[0]), row[1], json.loads(row[2]))
+
+    def _live(self, agent: str, session_id: str) -> Conversation:
+        found = self._conversation(agent, session_id)
+        if not found.lives:
+            raise _unknown(agent, session_id)
+        return found
 
     def _refuse_over(self, limit: int | None) -> None:
         if limit is None:
@@ -98,7 +113,7 @@ class SqliteSessions:
         )
 
     def get(self, agent: str, session_id: str) -> Session:
-        row = self._db.one(f"SELECT {_COLUMNS}, NULL {_LIVE} AND s.agent = ? AND s.session_id = ?", agent, session_id)
+        row = self._db.one(f"{_SESSION} AND s.agent = ? AND s.session_id = ?", agent, session_id)
         if row is None:
             raise _unknown(agent, session_id)
         return self._session(row)
@@ -108,10 +123,20 @@ class SqliteSessions:
         given = {name: value for name, value in wanted.items() if value is not None}
         conditions = "".join(f" AND s.{name} = ?" for name in given)
         rows = self._db.all(
-            f"SELECT {_COLUMNS}, {_TOTAL} {_LIVE}{conditions} ORDER BY s.created_at DESC, s.agent, s.session_id",
-            *given.values(),
+            f"{_SESSION}{conditions} ORDER BY s.created_at DESC, s.agent, s.session_id", *given.values()
         )
         return [self._session(row) for row in rows]
+
+    def totals(self, *, agent: str | None = None) -> dict[tuple[str, str], int]:
+        condition, values = ("", ()) if agent is None else (" AND s.agent = ?", (agent,))
+        rows = self._db.all(
+            "SELECT s.agent, s.session_id, json_array_length(s.state)"
+            " + (SELECT count(*) FROM executions x JOIN events e ON e.execution_id = x.id"
+            f" WHERE e.type IN ({_MESSAGES}) AND {_OF_SESSION} AND ({ACTIVE} OR {_LEFT_TRACES}))"
+            f" FROM sessions s WHERE s.deleted_at IS NULL{condition}",
+            *values,
+        )
+        return {(row[0], row[1]): row[2] for row in rows}
 
     def count(self) -> int:
         return int(self._db.one("SELECT count(*) FROM sessions WHERE deleted_at IS NULL")[0])
@@ -135,7 +160,7 @@ class SqliteSessions:
         return to_request(row)
 
     def _session(self, row: Any) -> Session:
-        agent, session_id, created_at, active, ended, last_begun, interrupted, total = row
+        agent, session_id, created_at, active, ended, last_begun, interrupted = row
         turn = None if active is None and ended is None else self._execution(active or ended)
         if interrupted:
             status = SessionStatus.INTERRUPTED
@@ -146,23 +171,21 @@ class SqliteSessions:
             status = SessionStatus.ERROR if failed else SessionStatus.IDLE
         finished = turn.finished_at if turn is not None else None
         changed_at = max(created_at, last_begun or created_at, finished or created_at)
-        return Session(agent, session_id, status, created_at, changed_at, total, turn)
+        return Session(agent, session_id, status, created_at, changed_at, turn)
 
     def _execution(self, execution_id: int) -> Execution:
         return to_execution(self._db.one(f"{EXECUTION} WHERE x.id = ?", execution_id))
 
     def messages(self, agent: str, session_id: str) -> list[dict[str, Any]]:
-        row = self._row(agent, session_id)
-        if row is None or row[0] is not None:
-            raise _unknown(agent, session_id)
+        conversation = self._live(agent, session_id)
         rows = self._db.all(
             "SELECT x.id, e.key, e.data FROM executions x"
             f" JOIN events e ON e.execution_id = x.id AND e.type IN ({_MESSAGES})"
             " WHERE x.agent = ? AND x.session_id = ? AND x.parent_id IS NULL AND x.id > ?"
             f" AND ({ACTIVE} OR {_LEFT_TRACES}) ORDER BY x.finished_at IS NULL, x.finished_at, x.id",
-            *(agent, session_id, row[1]),
+            *(agent, session_id, conversation.floor),
         )
-        messages: list[dict[str, Any]] = json.loads(row[2])
+        messages = list(conversation.begun)
         for _, events in groupby(rows, key=itemgetter(0)):
             messages += own_messages((key, json.loads(data)) for _, key, data in events)
         return messages
@@ -175,9 +198,7 @@ class SqliteSessions:
 
     def delete(self, agent: str, session_id: str, *, by: str) -> list[ExecutionId]:
         with self._db.write():
-            row = self._row(agent, session_id)
-            if row is None or row[0] is not None:
-                raise _unknown(agent, session_id)
+            self._live(agent, session_id)
             self._delete(agent, session_id)
             rows = self._db.all(
                 "UPDATE executions AS x SET cancelled_by = coalesce(cancelled_by, ?)"
@@ -209,12 +230,17 @@ class SqliteSessions:
 
     # For the store, inside the transaction that creates an execution
 
-    def enter(self, new: NewExecution) -> None:
+    def conversation(self, new: NewExecution) -> Conversation:
+        """What a new execution would go on with."""
+        if new.session_id is None or new.parent_id is not None:
+            return Conversation()
+        return self._conversation(new.agent, new.session_id)
+
+    def enter(self, new: NewExecution, conversation: Conversation) -> None:
         """Makes or revives the session of a new execution. Raises UnknownSession, ConversationBusy."""
         if new.session_id is None or new.parent_id is not None:
             return
-        row = self._row(new.agent, new.session_id)
-        if row is None or row[0] is not None:
+        if not conversation.lives:
             if new.session_must_exist:
                 raise _unknown(new.agent, new.session_id)
             self._begin(new.agent, new.session_id, self._clock(), "[]")
@@ -228,24 +254,17 @@ class SqliteSessions:
                 "wait for its end, answer what it asks, or cancel it"
             )
 
-    def floor(self, agent: str, session_id: str | None) -> int:
-        """Executions of the conversation up to this number belong to a session that was deleted."""
-        row = None if session_id is None else self._row(agent, session_id)
-        return 0 if row is None else int(row[1])
-
-    def first_messages(self, new: NewExecution) -> list[dict[str, Any]]:
+    def first_messages(self, new: NewExecution, conversation: Conversation) -> list[dict[str, Any]]:
         """The seed of a new execution: its own messages, and before the human one the window of its conversation."""
         if new.parent_id is not None:
             return list(new.seed)
-        row = None if new.session_id is None else self._row(new.agent, new.session_id)
-        past = self._past(new, 0 if row is None else row[1])
-        return first_messages(new.seed, [] if row is None else json.loads(row[2]), past, new.history)
+        return first_messages(new.seed, conversation.begun, self._past(new, conversation.floor), new.history)
 
     def _past(self, new: NewExecution, floor: int) -> list[dict[str, Any]]:
         """The messages of the last turns, as many as the window may need."""
         rows = self._db.all(
             "SELECT x.id FROM executions x WHERE x.agent = ? AND x.session_id IS ? AND x.parent_id IS NULL"
-            f" AND x.finished_at IS NOT NULL AND x.id > ? AND {_LEFT_TRACES}"
+            f" AND x.finished_at IS NOT NULL AND +x.id > ? AND {_LEFT_TRACES}"  # the plus as in _SESSION
             " ORDER BY x.finished_at DESC, x.id DESC LIMIT ?",
             *(new.agent, new.session_id, floor, new.history),
         )

@@ -101,11 +101,12 @@ class SqliteStore:
             first = None if idempotency is None else creating.created_with(self._db, new.agent, idempotency)
             if first is not None:
                 return self.execution(first)
+            conversation = self.sessions.conversation(new)
             if skip_if_waiting and new.parent_id is None:
                 writes.expire_overdue(self._db, now)
-                creating.refuse_if_waiting(self._db, new, self.sessions.floor(new.agent, new.session_id))
-            self.sessions.enter(new)
-            seed = self.sessions.first_messages(new)
+                creating.refuse_if_waiting(self._db, new, conversation.floor)
+            self.sessions.enter(new, conversation)
+            seed = self.sessions.first_messages(new, conversation)
             execution_id = creating.insert_execution(
                 *(self._db, new, seed),
                 spec=spec,
