@@ -11,7 +11,7 @@ from agent_md.agents.spec import AgentSpec
 from agent_md.errors import AgentFileInvalid, UsageError
 from agent_md.executions.model import Claim, Execution, ExecutionId, Status, TriggerKind, WorkerId
 from agent_md.models.factory import check_model, with_address
-from agent_md.models.pricing import Prices, price_of
+from agent_md.models.pricing import price_of
 from agent_md.models.script_file import load_script
 from agent_md.parts import AgentParts
 from agent_md.ports import Store
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AgentChecks", "without_effect"]
 
+_MONEY = ("max_cost_usd", "max_cost_usd_per_day")
 _NOT_YET = ("mcp", "skills", "agents", "secrets", "allow_hosts")
 
 
@@ -46,25 +47,34 @@ class AgentChecks:
     def problems(self, spec: AgentSpec) -> list[UsageError]:
         """Everything that would keep a parsed agent from running: model and key, limits, tools, rules."""
         found: list[UsageError] = []
-        try:
-            environ = self._settings.environment()
-            check_model(with_address(spec.model, environ), environ, self._parts.scripts_dir)
-        except UsageError as error:
-            found.append(error)
-        try:
-            found.extend(_unpriced(spec, self._parts.prices))
-        except UsageError as error:
-            found.append(error)
-        try:
-            self._parts.prompt(spec, (), None)
-        except UsageError as error:
-            found.append(error)
+        for check in (self._check_model, self._check_price, self._check_prompt):
+            try:
+                check(spec)
+            except UsageError as error:
+                found.append(error)
         try:
             tools = self._parts.tools(spec)
         except UsageError as error:
             return [*found, error]
-        found.extend(self._unknown_rules(spec, tools))
-        return found
+        return found + self._unknown_rules(spec, tools)
+
+    def _check_model(self, spec: AgentSpec) -> None:
+        environ = self._settings.environment()
+        check_model(with_address(spec.model, environ), environ, self._parts.scripts_dir)
+
+    def _check_price(self, spec: AgentSpec) -> None:
+        """A limit on money that cannot be kept is refused, never ignored."""
+        price = price_of(spec.model, self._parts.prices)  # a mistake in them is told, whether there is a limit or not
+        limits = [name for name in _MONEY if getattr(spec.settings, name) is not None]
+        if not limits or spec.model.provider == "script" or price is not None:
+            return
+        raise UsageError(
+            f"{spec.name}: settings.{limits[0]} is set, but the price of {spec.model} is unknown. Give it in a file "
+            "that `prices` in config.yaml names, or remove the limit and use max_execution_tokens"
+        )
+
+    def _check_prompt(self, spec: AgentSpec) -> None:
+        self._parts.prompt(spec, (), None)
 
     def _unknown_rules(self, spec: AgentSpec, tools: Mapping[str, Tool]) -> list[UsageError]:
         from agent_md.tools.builtin import RESERVED_NAMES
@@ -144,21 +154,6 @@ def without_effect(spec: AgentSpec) -> str | None:
 def _place_of(rule: str, spec: AgentSpec) -> str:
     own = rule in (*spec.confirm, *spec.auto_approve, *spec.deny)
     return spec.source_path if own else "defaults.confirm_tools in config.yaml"
-
-
-def _unpriced(spec: AgentSpec, prices: Prices) -> list[UsageError]:
-    """A limit on money that cannot be kept is refused, never ignored."""
-    limit = next(
-        (name for name in ("max_cost_usd", "max_cost_usd_per_day") if getattr(spec.settings, name) is not None), None
-    )
-    if limit is None or spec.model.provider == "script" or price_of(spec.model, prices) is not None:
-        return []
-    return [
-        UsageError(
-            f"{spec.name}: settings.{limit} is set, but the price of {spec.model} is unknown. Give it in a file that "
-            "`prices` in config.yaml names, or remove the limit and use max_execution_tokens"
-        )
-    ]
 
 
 class _Nobody:

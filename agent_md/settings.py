@@ -13,33 +13,25 @@ from agent_md.agents import formats
 from agent_md.agents.defaults import HISTORY, ON_PENDING, PROVIDERS, SETTINGS, Defaults, non_empty, read_settings, rule
 from agent_md.agents.files import Unreadable, decode, file_stamp, read_file
 from agent_md.agents.names import agent_name
-from agent_md.agents.registry import agent_files
 from agent_md.agents.source import Source
 from agent_md.agents.spec import OnPending, RunSettings
 from agent_md.agents.values import Section
 from agent_md.agents.yamltree import MAX_BYTES, load_mapping
 from agent_md.dotenv import parse_dotenv
 from agent_md.errors import ConfigInvalid
+from agent_md.workspace import at_home, find_workspace
 
 __all__ = [
     "KEYS",
     "HttpSettings",
-    "NoWorkspace",
     "ServerSettings",
     "Settings",
     "WebhookSettings",
-    "find_workspace",
     "load_settings",
 ]
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 ROLES = ("user", "assistant", "system", "tool")
-_LOOKED_AT = 50
-_STRAYS_SHOWN = 3
-
-
-class NoWorkspace(ConfigInvalid):
-    """No workspace was named, and there is none around."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,53 +357,9 @@ class _Place:
     home: Path
 
     def path(self, text: str | Path) -> Path:
-        return Path(os.path.normpath(self.workspace / _at_home(str(text), self.home)))
-
-
-def _at_home(text: str, home: Path) -> Path:
-    return home / text[2:] if text == "~" or text.startswith("~/") else Path(text)
+        return Path(os.path.normpath(self.workspace / at_home(str(text), self.home)))
 
 
 def _user_config(environ: Mapping[str, str], home: Path) -> Path:
     base = environ.get("XDG_CONFIG_HOME", "")
     return (Path(base) if os.path.isabs(base) else home / ".config") / "agentmd" / "config.yaml"
-
-
-def find_workspace(given: Path | None, environ: Mapping[str, str], cwd: Path, home: Path) -> tuple[Path, str]:
-    """The workspace, and what it was found by: `--workspace`, a variable, `current folder` (it or one above) or
-    `~/agentmd`. Raises NoWorkspace saying where it was looked for, ConfigInvalid for a named one that is no folder."""
-    named_by = "--workspace"
-    variable = environ.get("AGENTMD_WORKSPACE")
-    if given is None and variable:
-        given, named_by = Path(variable), "AGENTMD_WORKSPACE"
-    if given is not None:
-        path = cwd / _at_home(str(given), home)
-        if not os.path.isdir(path):
-            raise ConfigInvalid(f"{named_by} names {path}, which is not a folder; create it, or name another")
-        return path.resolve(), named_by
-    for folder in (cwd, *cwd.parents):
-        if os.path.isdir(folder / ".agentmd") or next(agent_files(folder / "agents"), None):
-            return folder.resolve(), "current folder"
-    if os.path.isdir(home / "agentmd"):
-        return (home / "agentmd").resolve(), "~/agentmd"
-    raise NoWorkspace(
-        f"no workspace found: neither {cwd} nor a folder above it has .agentmd/, or agents/ with an agent file, and "
-        f"{home / 'agentmd'} does not exist; {_first_step(cwd)}, or name a workspace with --workspace or AGENTMD_WORKSPACE"
-    )
-
-
-def _first_step(folder: Path) -> str:
-    """What to do in a folder that is no workspace, in which there may be agent files in the wrong place."""
-    step = "`agentmd new NAME` makes a first agent here"
-    strays = [path.name for path in sorted(folder.glob("*.md"))[:_LOOKED_AT] if _begins_like_an_agent(path)]
-    if not 0 < len(strays) <= _STRAYS_SHOWN:
-        return step
-    looks = "looks like one" if len(strays) == 1 else "look like some"
-    return f"{step} ({', '.join(strays)} {looks}, but agents live in agents/)"
-
-
-def _begins_like_an_agent(path: Path) -> bool:
-    try:
-        return decode(read_file(path, MAX_BYTES)).lstrip().startswith("---\n")
-    except Unreadable:
-        return False

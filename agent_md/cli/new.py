@@ -26,7 +26,8 @@ from agent_md.cli.questions import QuestionText
 from agent_md.cli.text import fold, one_line
 from agent_md.cli.workspace import WorkspaceOption, current_folder, screen, terminal
 from agent_md.errors import AnswerRefused, MissingKey, UsageError
-from agent_md.settings import Settings, find_workspace, load_settings
+from agent_md.settings import Settings, load_settings
+from agent_md.workspace import find_workspace
 
 __all__ = ["new"]
 

@@ -16,7 +16,8 @@ from agent_md.cli.text import one_line
 from agent_md.cli.workspace import current_folder
 from agent_md.errors import UsageError
 from agent_md.models.factory import check_model, with_address
-from agent_md.settings import NoWorkspace, Settings, find_workspace
+from agent_md.settings import Settings
+from agent_md.workspace import NoWorkspace, find_workspace
 
 __all__ = ["NOTHING", "check_free", "lacks", "workspace_of", "write_agent"]
 

@@ -17,11 +17,15 @@ PAYLOAD_LIMIT = 16 * 1024
 _BRIEF = 80
 
 
-def parse_strictly(text: str) -> Any:
-    """The value of a JSON text. Raises ValueError for what is no JSON, for numbers that no JSON number can hold, and for
-    a key that comes twice: of two answers in one, nobody knows which is meant."""
+def parse_strictly(text: str, *, line_breaks: bool = False) -> Any:
+    """The value of a JSON text, which may have bare `line_breaks` in its texts, if that is said.
+
+    Raises ValueError for what is no JSON, for numbers that no JSON number can hold, and for a key that comes twice: of
+    two answers in one, nobody knows which is meant.
+    """
+    readers: dict[str, Any] = {"parse_constant": _no_constant, "parse_float": _finite, "object_pairs_hook": _object}
     try:
-        return json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_object)
+        return json.loads(text, strict=not line_breaks, **readers)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

@@ -5,14 +5,13 @@ What providers do differently is known by `model_provider`, which their clients 
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AIMessageChunk, InvalidToolCall, ToolCall, message_chunk_to_message
 from langchain_core.messages.tool import ToolCallChunk, invalid_tool_call, tool_call
 
+from agent_md.executions.json_values import parse_strictly
 from agent_md.models.failures import ProviderFailure
 
 __all__ = ["assemble"]
@@ -76,19 +75,10 @@ def _calls(chunks: Sequence[ToolCallChunk], full: bool) -> tuple[list[ToolCall],
 def _arguments(text: str) -> dict[str, Any] | None:
     try:
         # Line breaks inside of texts are a common slip of models, and mean what they seem to.
-        args = json.loads(text, strict=False, parse_constant=_refuse, parse_float=_finite)
-    except (ValueError, RecursionError):
+        args = parse_strictly(text, line_breaks=True)
+    except ValueError:
         return None
     return args if isinstance(args, dict) else None
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(name)
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if math.isfinite(number) else _refuse(text)
 
 
 # What each provider's answers need at their end

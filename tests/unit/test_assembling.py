@@ -28,7 +28,17 @@ def test_calls_under_one_index_with_ids_of_their_own_are_two() -> None:
 
 
 @pytest.mark.parametrize(
-    "args", ['{"key": ', '"key"', "{'key': 1}", '{"key": 1}}', '{"key": Infinity}', '{"key": 1e999}', "[" * 100_000]
+    "args",
+    [
+        '{"key": ',
+        '"key"',
+        "{'key': 1}",
+        '{"key": 1}}',
+        '{"key": Infinity}',
+        '{"key": 1e999}',
+        '{"key": 1, "key": 2}',
+        "[" * 100_000,
+    ],
 )
 def test_arguments_that_are_no_object_make_an_invalid_call(args: str) -> None:
     message = assemble([called(args), END])
