@@ -113,15 +113,13 @@ class ServerContext:
             await asyncio.sleep(_AGENTS_S)
             self.refresh_agents()
 
-    async def expire_sessions(self) -> None:
-        """Deletes sessions that have rested for `server.session_ttl`, until cancelled."""
-        ttl = self.app.settings.server.session_ttl
+    async def expire_sessions(self, ttl: float) -> None:
+        """Deletes sessions that have rested for `ttl` seconds, until cancelled."""
         shortest, longest = _EXPIRY_S
         while True:
-            await asyncio.sleep(longest if ttl is None else min(longest, max(shortest, ttl / 10)))
+            await asyncio.sleep(min(longest, max(shortest, ttl / 10)))
             try:
-                if ttl is not None:
-                    await asyncio.to_thread(self.store.sessions.expire, ttl)
+                await asyncio.to_thread(self.store.sessions.expire, ttl)
             except AgentmdError:
                 log.exception("expired sessions could not be deleted; trying again")
 

@@ -106,8 +106,10 @@ async def _serve(
     engine.sweep()
     driving = asyncio.create_task(engine.run())
     serving = asyncio.create_task(server.serve(sockets))
-    beside = (hub.run, context.watch_agents, context.expire_sessions, app.webhooks(hub).run)
-    watching = [asyncio.create_task(part()) for part in beside]
+    beside = [hub.run(), context.watch_agents(), app.webhooks(hub).run()]
+    if (ttl := app.settings.server.session_ttl) is not None:
+        beside.append(context.expire_sessions(ttl))
+    watching = [asyncio.create_task(part) for part in beside]
     listening, stopped = (asyncio.create_task(event.wait()) for event in (server.listening, stop))
     parts = {driving, serving, *watching}
     await asyncio.wait({listening, *parts}, return_when=asyncio.FIRST_COMPLETED)
