@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agent_md.api.address import server_takes_over
 from agent_md.app import App
-from agent_md.cli.attend import attend
 from agent_md.cli.choices import JsonOption, LinesOption, QuietOption, execution_number
 from agent_md.cli.flags import ANSWER_FLAGS, given_by
 from agent_md.cli.output import note, say
-from agent_md.cli.prompt import TerminalPrompt
 from agent_md.cli.runs import choose_output
 from agent_md.cli.showing import Showing
 from agent_md.cli.tables import PendingRow, pending_table
@@ -24,6 +21,9 @@ from agent_md.errors import NeverAsked, SeveralOpen, UsageError
 from agent_md.executions.model import Execution, ExecutionId, Request, Status
 from agent_md.ports import NewAnswer
 from agent_md.shapes import request_shape
+
+if TYPE_CHECKING:
+    from agent_md.cli.prompt import TerminalPrompt
 
 __all__ = ["cancel", "pending", "respond"]
 
@@ -57,8 +57,7 @@ def _show_pending(app: App, *, as_json: bool) -> None:
         say(json_line([request_shape(r, drifted=drifted[r.execution_id]) for r in requests]))
         return
     rows = [PendingRow(r, drifted=drifted[r.execution_id]) for r in requests]
-    for line in pending_table(rows, screen(), now=time.time()):
-        say(line)
+    say(*pending_table(rows, screen(), now=time.time()))
 
 
 def respond(
@@ -109,6 +108,8 @@ def respond(
         raise UsageError(f"--request, --all and --no-wait go with an answer: {ANSWER_FLAGS}")
     if request is not None and everything:
         raise UsageError("--request names one request, --all means all: give one of them")
+    from agent_md.cli.attend import attend
+
     with open_app(workspace, drives=True) as app:
         asked = app.existing(ExecutionId(execution))
         if not app.store.requests(asked.id):
@@ -163,6 +164,8 @@ def _record(
             showing.output.decided(app.store.request(new.request_id), shown=False)
     if not receipt.recorded:
         note("this answer was recorded before")
+    from agent_md.cli.attend import attend
+
     return attend(app, showing, claim, prompt)
 
 
@@ -188,6 +191,8 @@ def cancel(
             return
         claim = app.store.claim_to_cancel(current.id, app.worker)
         if claim is not None:
+            import asyncio
+
             asyncio.run(app.runner().advance(claim, _Silent()))
         deadline = time.monotonic() + _CANCEL_PATIENCE_S
         while not app.store.execution(current.id).status.final and time.monotonic() < deadline:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from enum import Enum, auto
 from typing import Any
 
 from agent_md.app import App
 from agent_md.cli.choices import OnAsk
 from agent_md.cli.exit_codes import INTERRUPTED, WAITING
+from agent_md.cli.leaving import Leaving
 from agent_md.cli.output import note
 from agent_md.cli.progress import Progress
 from agent_md.cli.prompt import PromptClosed, TerminalPrompt, ask_request
 from agent_md.cli.questions import summary, withdrawn
 from agent_md.cli.showing import Showing
-from agent_md.cli.signals import exit_now, handled
-from agent_md.cli.streams import divert_tool_output, person
+from agent_md.cli.streams import divert_tool_output
 from agent_md.cli.workspace import login
 from agent_md.errors import AnswerConflict, CannotGoOn, UsageError
 from agent_md.executions.answers import validate_response
@@ -58,13 +54,13 @@ def attend(
     """Attends the shown execution until it ends or is left waiting, driving it with `claim`; gives the exit code.
 
     `prompt` None = nobody is there to ask. `may_drive`: whether to take it when it is free; else it is followed. As
-    `asyncio.run`, but what refuses to be cancelled does not hold up the end. A signal that came too late for it is there
+    `asyncio.run`, but what refuses to be cancelled does not hold up the end. A signal that came too late is raised again
     for the caller.
     """
     divert_tool_output(app.settings.state_dir)  # there is a state folder by now
-    attendant = _Attendant(app, showing, prompt, on_ask, may_drive)
     loop = asyncio.new_event_loop()
     try:
+        attendant = _Attendant(app, showing, prompt, on_ask, may_drive, loop)
         code = loop.run_until_complete(attendant.run(claim))
     finally:
         left = asyncio.all_tasks(loop)
@@ -75,16 +71,7 @@ def attend(
         if not asyncio.all_tasks(loop):
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
-    late = attendant.ended_by
-    if late is not None and code != 128 + late and callable(signal.getsignal(late)):  # a chat would go on
-        signal.raise_signal(late)
-    return INTERRUPTED if attendant.pressed and code < 128 else code
-
-
-class _Doing(Enum):
-    DRIVING = auto()
-    ASKING = auto()
-    FOLLOWING = auto()
+    return attendant.leaving.code_after(code)
 
 
 class _Left(Exception):
@@ -103,6 +90,7 @@ class _Attendant:
         prompt: TerminalPrompt | None,
         on_ask: OnAsk,
         may_drive: Callable[[], bool],
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._app = app
         self._store = app.store
@@ -113,20 +101,13 @@ class _Attendant:
         self._prompt = prompt
         self._on_ask = on_ask
         self._may_drive = may_drive
-        self._doing = _Doing.FOLLOWING
-        self.pressed = False
-        """Whether Ctrl-C was to cancel it, also in its last moment."""
-        self.ended_by: int | None = None
-        """The other signal that came, if one did."""
-        self._interrupted = False
-        self._leave: asyncio.Future[int] | None = None
+        self.leaving = Leaving(loop, self._live, self._id, self._cancel)
         self._version = self._store.version()
 
     async def run(self, claim: Claim | None) -> int:
         """Drives with `claim`, or follows, asks and drives as it may; gives the exit code."""
-        self._leave = asyncio.get_running_loop().create_future()
-        self._doing = _Doing.FOLLOWING if claim is None else _Doing.DRIVING
-        with handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), self._on_signal), self._live.suspendable():
+        self.leaving.driving = claim is not None
+        with self.leaving.listening(), self._live.suspendable():
             progress = asyncio.create_task(self._progress.run())
             try:
                 self._progress.saw(self._showing.begin())
@@ -142,18 +123,19 @@ class _Attendant:
             execution = await self._drive(claim) if claim is not None else self._store.execution(self._id)
             self.stored()
             if execution.status.final:
-                return INTERRUPTED if self._interrupted else _EXIT_OF[execution.status]
+                return INTERRUPTED if self.leaving.cancelled else _EXIT_OF[execution.status]
             claim = self._claim(execution)
             if claim is not None:
                 continue
-            request = self._oldest_open()
-            if request is not None:
-                claim = await self._ask(request)
-            else:
-                claim = await self._follow()
+            still_open = self._still_open()
+            claim = await (self._ask(still_open[0]) if still_open else self._follow())
+
+    def _still_open(self) -> list[Request]:
+        """The open requests, oldest first."""
+        return [request for request in self._store.requests(self._id) if request.open]
 
     def _claim(self, execution: Execution) -> Claim | None:
-        if self._interrupted:  # it began to wait before its driver could obey
+        if self.leaving.cancelled:  # it began to wait before its driver could obey
             return self._store.claim_to_cancel(self._id, self._app.worker)
         if execution.status is Status.QUEUED and self._may_drive():
             return self._store.claim(self._id, self._app.worker)
@@ -162,18 +144,17 @@ class _Attendant:
     # Driving
 
     async def _drive(self, claim: Claim) -> Execution:
-        self._doing = _Doing.DRIVING
+        self.leaving.driving = True
         self._progress.driving()
         drive = asyncio.create_task(self._app.runner().advance(claim, self))
-        assert self._leave is not None
-        waits: set[asyncio.Future[Any]] = {drive, self._leave}
+        waits: set[asyncio.Future[Any]] = {drive, self.leaving.asked}
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         if not drive.done():
             drive.cancel()
             with suppress(asyncio.CancelledError):
                 await drive
             self._note(f"execution {self._id} was left as it is; `agentmd resume {self._id}` goes on")
-            raise _Left(self._leave.result())
+            raise _Left(self.leaving.asked.result())
         try:
             return await drive
         except UsageError as error:
@@ -181,6 +162,9 @@ class _Attendant:
                 f"execution {self._id} cannot go on here: {error}. What was answered is kept; when this is mended, "
                 f"`agentmd resume {self._id}` goes on"
             ) from error
+
+    def _cancel(self) -> None:
+        self._store.request_cancel(self._id, login())
 
     def stored(self) -> None:
         """Shows what is new."""
@@ -198,13 +182,10 @@ class _Attendant:
 
     # Asking
 
-    def _oldest_open(self) -> Request | None:
-        return next((request for request in self._store.requests(self._id) if request.open), None)
-
     async def _ask(self, request: Request) -> Claim | None:
         if self._prompt is None:
             return self._by_policy()
-        self._doing = _Doing.ASKING
+        self.leaving.driving = False
         self._progress.pause()
         drifted = self._app.drifted(self._store.execution(self._id))
         asking = asyncio.create_task(ask_request(request, self._prompt, drifted=drifted, now=time.time()))
@@ -226,14 +207,13 @@ class _Attendant:
 
     async def _until_answered(self, asking: asyncio.Task[Any], request: Request) -> Request | None:
         """None when the question was answered here; the request as decided when that happened elsewhere."""
-        assert self._leave is not None
+        waits: set[asyncio.Future[Any]] = {asking, self.leaving.asked}
         while not asking.done():
-            waits: set[asyncio.Future[Any]] = {asking, self._leave}
             await asyncio.wait(waits, timeout=_POLL_S, return_when=asyncio.FIRST_COMPLETED)
-            if self._leave.done():
+            if self.leaving.asked.done():
                 asking.cancel()
                 await asyncio.wait({asking})
-                raise self._left_waiting(self._leave.result())
+                raise self._left_waiting(self.leaving.asked.result())
             if asking.done():
                 break
             if request.expires_at is not None and request.expires_at <= time.time():
@@ -260,7 +240,7 @@ class _Attendant:
         if self._on_ask is OnAsk.FAIL:
             self._store.request_cancel(self._id, f"{_POLICY} (--on-ask fail)")
             return self._store.claim_to_cancel(self._id, self._app.worker)
-        still_open = [request for request in self._store.requests(self._id) if request.open]
+        still_open = self._still_open()
         claim = self._record(
             [
                 NewAnswer(r.id, Outcome.DENIED, {"approved": False} if r.kind is RequestKind.CONFIRM else None)
@@ -274,7 +254,7 @@ class _Attendant:
         return claim
 
     def _left_waiting(self, code: int) -> _Left:
-        still_open = [request for request in self._store.requests(self._id) if request.open]
+        still_open = self._still_open()
         for request in still_open if self._prompt is None else ():
             if request.source is RequestSource.TOOL:  # what the gate asks was shown as the call
                 self._note(f"? {summary(request)}" + (f" [{' | '.join(request.options)}]" if request.options else ""))
@@ -288,14 +268,13 @@ class _Attendant:
 
     async def _follow(self) -> Claim | None:
         """Waits for something new; takes the execution over if its driver died."""
-        self._doing = _Doing.FOLLOWING
+        self.leaving.driving = False
         self._progress.following()
-        assert self._leave is not None
         while not self._changed():
-            await asyncio.wait({self._leave}, timeout=_POLL_S)
-            if self._leave.done():
+            await asyncio.wait({self.leaving.asked}, timeout=_POLL_S)
+            if self.leaving.asked.done():
                 self._note(f"execution {self._id} goes on without this terminal: agentmd logs -e {self._id}")
-                raise _Left(self._leave.result())
+                raise _Left(self.leaving.asked.result())
             if self._may_drive() and any(abandoned.id == self._id for abandoned in self._store.abandoned()):
                 return self._store.claim(self._id, self._app.worker)
         return None
@@ -308,35 +287,3 @@ class _Attendant:
     def _note(self, text: str) -> None:
         self._live.withdraw()
         note(text)
-
-    # Signals
-
-    def _on_signal(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
-        """Runs at once, also while a tool blocks the loop, in which the rest is done."""
-        if number != signal.SIGINT:
-            self.ended_by = number
-        if number == signal.SIGINT and self._doing is _Doing.DRIVING:
-            if self.pressed:
-                self._live.withdraw()
-                exit_now(INTERRUPTED)
-            self.pressed = True
-            self._live.make_room()
-            with suppress(OSError):  # unbuffered: a signal may come in the middle of a print
-                os.write(
-                    person(sys.stderr).fileno(),
-                    f"cancelling execution {self._id}; press Ctrl-C again to leave at once\n".encode(),
-                )
-        loop.call_soon_threadsafe(self._obey, number)
-
-    def _obey(self, number: int) -> None:
-        if number != signal.SIGINT:
-            self._go(128 + number)
-        elif self._doing is _Doing.DRIVING:
-            self._interrupted = True
-            self._store.request_cancel(self._id, login())
-        else:
-            self._go(INTERRUPTED)
-
-    def _go(self, code: int) -> None:
-        if self._leave is not None and not self._leave.done():
-            self._leave.set_result(code)

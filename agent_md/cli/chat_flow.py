@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import NoReturn
 
+from agent_md.agents.names import nearest
 from agent_md.cli.chat_input import Messages
 from agent_md.cli.exit_codes import INTERRUPTED
+from agent_md.cli.output import NoReader, note, say
 from agent_md.cli.signals import taken_over
+from agent_md.cli.text import wrapped
+from agent_md.cli.workspace import screen
 
-__all__ = ["ChatOver", "code_of_chat", "messages_to_agent", "nobody_reads"]
+__all__ = ["ChatLines", "ChatOver", "code_of_chat", "messages_to_agent", "nobody_reads"]
 
 _ENDS = ("/exit", "/quit")
 _HELP = "/help"
@@ -27,6 +31,30 @@ class ChatOver(BaseException):
     def __init__(self, code: int) -> None:
         super().__init__(code)
         self.code = code
+
+
+class ChatLines:
+    """Visible lines of ours: between the turns where somebody `talks` at a terminal, else to standard error, away from
+    the answers. That nobody reads them is no reason to stop."""
+
+    def __init__(self, *, talks: bool) -> None:
+        self._talks = talks
+
+    def tell(self, *lines: str) -> None:
+        """Empty lines are for a terminal alone."""
+        for line in lines:
+            if self._talks:
+                self._say(line)
+            elif line:
+                note(line)
+
+    def explain(self, *lines: str) -> None:
+        """As `tell`, folded at words."""
+        self.tell(*(piece for line in lines for piece in wrapped(line, screen().width)))
+
+    def _say(self, line: str) -> None:
+        with suppress(NoReader, OSError):
+            say(line)
 
 
 def messages_to_agent(
@@ -50,8 +78,8 @@ def messages_to_agent(
 
 
 def _no_command(word: str) -> str:
-    near = difflib.get_close_matches(word, _COMMANDS, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_COMMANDS)}."
+    near = nearest(word, _COMMANDS)
+    hint = f"did you mean {near}?" if near else f"there are {', '.join(_COMMANDS)}."
     return f"  there is no command {word}; {hint} To send it, put a blank before it"
 
 

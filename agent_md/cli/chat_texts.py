@@ -6,16 +6,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from agent_md.cli.money import dollars
 from agent_md.cli.screen import PLAIN, Screen, Style
 from agent_md.cli.text import counted, cut, one_line
-from agent_md.executions.chat_messages import chat_message
 from agent_md.executions.model import Usage
-from agent_md.executions.sessions import Session
 
-__all__ = ["HELP", "TYPING", "beginning", "continuing", "quoted", "totals", "way_back"]
+__all__ = ["HELP", "TYPING", "beginning", "continuing", "totals", "way_back"]
 
 TYPING = (
     "  /exit, /quit or Ctrl-D ends the chat, /help shows this; any other text is a message.",
@@ -39,20 +36,30 @@ def beginning(agent: str, reached: str, session_id: str, screen: Screen = PLAIN,
     ]
 
 
-def continuing(session: Session, messages: Sequence[dict[str, Any]], screen: Screen = PLAIN) -> Iterator[str]:
-    """How far the session has come, and its last message of each side; nothing of one that has none."""
-    turns = sum(message["type"] == "human" for message in messages)
-    if not turns:
+def continuing(
+    said: Sequence[tuple[str, str]],
+    screen: Screen = PLAIN,
+    *,
+    changed_at: float | None = None,
+    answered: bool = True,
+) -> Iterator[str]:
+    """How far a session has come, when it changed last if that is known, and its last message of each side.
+
+    `said` are pairs of role and text. Of a turn that is not `answered` there is no answer yet; of a session in which
+    no user said anything there is nothing.
+    """
+    asked = [at for at, (role, _) in enumerate(said) if role == "user"]
+    if not asked:
         return
-    yield f"  It goes on after {counted(turns, 'turn')}, the last change {screen.date_time(session.changed_at)}:"
-    asked = max(index for index, message in enumerate(messages) if message["type"] == "human")
-    yield quoted("user", _text(messages[asked]), screen)
-    replies = [_text(message) for message in messages[asked + 1 :] if message["type"] == "ai" and _text(message)]
-    for reply in replies[-1:]:
-        yield quoted("assistant", reply, screen)
+    when = "" if changed_at is None else f", the last change {screen.date_time(changed_at)}"
+    yield f"  It goes on after {counted(len(asked), 'turn')}{when}:"
+    yield _quoted("user", said[asked[-1]][1], screen)
+    replies = [text for role, text in said[asked[-1] + 1 :] if role == "assistant" and text.strip()]
+    if answered and replies:
+        yield _quoted("assistant", replies[-1], screen)
 
 
-def quoted(role: str, text: str, screen: Screen = PLAIN) -> str:
+def _quoted(role: str, text: str, screen: Screen) -> str:
     """What the `user` or the `assistant` said, on one line that is cut to the screen."""
     return screen.painter(cut(f"  {_SIGNS[role]} {one_line(text.strip())}", screen.width or _WIDEST), Style.DIM)
 
@@ -70,8 +77,3 @@ def way_back(place: Sequence[str], session_id: str) -> str:
     """How the session is continued; `place` are the words of the command line that name where it is."""
     words = ("agentmd", "chat", *place, "--session", session_id)
     return f"This session goes on with: {one_line(shlex.join(words))}"
-
-
-def _text(message: dict[str, Any]) -> str:
-    """The text of a message in stored form."""
-    return str(chat_message(message)["content"]).strip()

@@ -76,7 +76,7 @@ def _beneath(text: str, screen: Screen) -> list[str]:
     if not text:
         return []
     indent = _MARGIN + _INDENT
-    pieces = fold(text, max(1, screen.width - len(indent))) if screen.width is not None else [text]
+    pieces = fold(text, screen.room(len(indent)))
     return [screen.painter((indent + piece).rstrip(), Style.DIM) for piece in pieces]
 
 

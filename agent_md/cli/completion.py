@@ -78,8 +78,7 @@ def complete(arguments: Sequence[str], commands: Callable[[], Any]) -> bool:
     except Exception:  # whatever is wrong with the workspace: nobody wants to read it while typing
         logging.getLogger(__name__).debug("no completion", exc_info=True)
         found = []
-    for line in _lines(found, shell, words[-1]):
-        say(line)
+    say(*_lines(found, shell, words[-1]))
     return True
 
 

@@ -12,17 +12,17 @@ import sys
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
 from typing import Any
 
 from agent_md.cli.editing import EditedText, Layout, laid_out
 from agent_md.cli.keys import PASTE_OFF, PASTE_ON, Key, KeyReader
-from agent_md.cli.streams import person
+from agent_md.cli.screen import WRAP_OFF, WRAP_ON, terminal_size
+from agent_md.cli.signals import suspendable, taken_over
+from agent_md.cli.streams import person, write_now
 from agent_md.cli.text import visible, width_of
 
 __all__ = ["Composer"]
 
-_WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
 _SAME_KEY_S = 0.05
 """What comes later does not belong to a key that has begun with Escape."""
 _PIECE = 65_536
@@ -125,43 +125,36 @@ class Composer:
     def _signals(self, set_modes: Callable[[bool], None]) -> Iterator[None]:
         """Draws anew when the screen has another size; Ctrl-Z leaves the terminal as it was."""
 
-        def redraw(*_: object) -> None:
+        def redraw() -> None:
             with suppress(OSError):
                 self._draw()
 
-        def stop(number: int, _: FrameType | None) -> None:
+        def leave() -> None:
             self._draw_whole()
             set_modes(False)
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)  # returns when the process goes on
-            signal.signal(number, stop)
+
+        def come_back() -> None:
             set_modes(True)
             self._layout = _NOTHING
             redraw()
 
-        before = {signal.SIGWINCH: signal.signal(signal.SIGWINCH, redraw)}
-        if signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL:
-            before[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, stop)
-        try:
+        with taken_over((signal.SIGWINCH,), lambda _: redraw()), suspendable(leave, come_back):
             yield
-        finally:
-            for number, earlier in before.items():
-                signal.signal(number, earlier)
 
     def _draw(self) -> None:
-        columns, lines = self._size()
+        columns, lines = terminal_size(self._output)
         edited = self._edited
         whole = laid_out(self._prompt, edited.text, edited.cursor, columns)
         new = whole.last(max(1, lines - 1))
         up = len(new.rows) - 1 - new.row
         back = (f"\x1b[{up}A" if up else "") + "\r" + _columns_of(new.rows[new.row], new.column)
-        self._write(f"{self._to_start(columns)}{_WRAP_OFF}\x1b[J" + "\n".join(new.rows) + back + _WRAP_ON)
+        self._write(f"{self._to_start(columns)}{WRAP_OFF}\x1b[J" + "\n".join(new.rows) + back + WRAP_ON)
         self._layout = new
 
     def _draw_whole(self) -> None:
         """All of it, for the terminal to fold as it likes, and the cursor on the row below."""
         shown = visible(self._edited.text).replace("\n", "\n  ")
-        self._write(f"{self._to_start(self._size()[0])}\x1b[J{self._prompt}{shown}\n")
+        self._write(f"{self._to_start(terminal_size(self._output)[0])}\x1b[J{self._prompt}{shown}\n")
 
     def _to_start(self, columns: int) -> str:
         """From the cursor to where the first row begins, which a narrower terminal may have folded."""
@@ -169,18 +162,8 @@ class Composer:
         up = sum(max(1, -(-width_of(row) // columns)) for row in above) + self._layout.column // columns
         return (f"\x1b[{up}A" if up else "") + "\r"
 
-    def _size(self) -> tuple[int, int]:
-        try:
-            columns, lines = os.get_terminal_size(self._output.fileno())
-        except OSError:
-            columns, lines = 0, 0
-        return columns or 80, lines or 24
-
     def _write(self, text: str) -> None:
-        """Unbuffered, so that a signal handler may do the same at any moment."""
-        data = text.encode(self._output.encoding or "utf-8", "backslashreplace")
-        while data:
-            data = data[os.write(self._output.fileno(), data) :]
+        write_now(self._output, text)
 
 
 def _columns_of(row: str, columns: int) -> str:

@@ -65,8 +65,7 @@ def explain(
     if as_json:
         say(json_line(shape_of(explanation)))
         return
-    for line in lines_of(explanation, screen()):
-        say(line)
+    say(*lines_of(explanation, screen()))
 
 
 def explained(app: App, spec: AgentSpec) -> Explanation:
@@ -227,9 +226,7 @@ def _labelled(label: str, text: str, screen: Screen) -> list[str]:
 
 
 def _wrapped(text: str, screen: Screen, less: int = 0) -> list[str]:
-    if screen.width is None:
-        return [one_line(text)]
-    return [piece.rstrip() for piece in fold(one_line(text), max(_NARROWEST, screen.width - less))]
+    return [piece.rstrip() for piece in fold(one_line(text), screen.room(less, _NARROWEST))]
 
 
 def _notes(explanation: Explanation) -> str:

@@ -45,8 +45,7 @@ def list_agents(as_json: JsonOption = False, workspace: WorkspaceOption = None) 
     if not (rows or registry.invalid):
         say(_NO_AGENTS)
         return
-    for line in agents_table(rows, [(item.file, item.error) for item in registry.invalid], screen()):
-        say(line)
+    say(*agents_table(rows, [(item.file, item.error) for item in registry.invalid], screen()))
 
 
 def _last_run(app: App, agent: str) -> Execution | None:
@@ -91,8 +90,7 @@ def logs(
         if as_json:
             say(json_line([execution_shape(item) for item in found]))
             continue
-        for line in executions_table(found, screen(), left=_left(app, found)):
-            say(line)
+        say(*executions_table(found, screen(), left=_left(app, found)))
 
 
 def _known_name(app: App, agent: str) -> str:
@@ -127,18 +125,14 @@ def _timeline(workspace: Path | None, execution_id: ExecutionId, *, follow: bool
             if execution.status.final or not follow:
                 died = bool(_left(app, [execution]))
                 lines += timeline.standing(execution, requests, now=time.time(), died=died)
-            for line in lines:
-                say(line)
+            say(*lines)
         if execution.status.final:
             return
 
 
 def _say_events(events: Sequence[Event], *, lines: bool) -> None:
-    if not lines:
-        say(json_line([event_shape(event) for event in events]))
-        return
-    for event in events:
-        say(json_line(event_shape(event)))
+    shapes = [event_shape(event) for event in events]
+    say(*map(json_line, shapes if lines else [shapes]))
 
 
 def validate(
@@ -165,9 +159,10 @@ def validate(
             results += [{"agent": None, "file": i.file, "errors": [i.error], "notes": []} for i in app.registry.invalid]
     if as_json:
         say(json_line(results))
-    for result in results if not as_json else []:
-        _say_checked(result)
-    if not results and not as_json:
+    elif results:
+        for result in results:
+            _say_checked(result)
+    else:
         say(_NO_AGENTS)
     raise typer.Exit(1 if any(result["errors"] for result in results) else 0)
 
@@ -177,8 +172,7 @@ def _say_checked(result: dict[str, Any]) -> None:
     mark = "✗" if result["errors"] else "✓"
     say(f"{mark} {one_line(name)}  {one_line(result['file']) if result['agent'] else ''}".rstrip())
     for text in (*result["errors"], *(f"note: {text}" for text in result["notes"])):
-        for line in visible(text).splitlines():
-            say(f"    {line}")
+        say(*(f"    {line}" for line in visible(text).splitlines()))
 
 
 def _value(settings: Settings, key: str) -> Any:
@@ -215,8 +209,7 @@ def info(as_json: JsonOption = False, workspace: WorkspaceOption = None) -> None
     say("")
     rows = [(key, _shown(values[key], settings.workspace), origins[key]) for key in origins]
     table = [[one_line(cell) for cell in row] for row in rows]
-    for line in columns(("Setting", "Value", "From"), table, screen(), yielding=(1, 2)):
-        say(line)
+    say(*columns(("Setting", "Value", "From"), table, screen(), yielding=(1, 2)))
 
 
 def _shown(value: Any, workspace: Path) -> str:

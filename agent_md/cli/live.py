@@ -12,17 +12,15 @@ import sys
 import termios
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from types import FrameType
 from typing import TextIO
 
-from agent_md.cli.screen import Screen
-from agent_md.cli.streams import person
+from agent_md.cli.screen import WRAP_OFF, WRAP_ON, Screen, terminal_size
+from agent_md.cli.signals import suspendable, taken_over
+from agent_md.cli.streams import person, write_now
 
 __all__ = ["NOWHERE", "LiveArea"]
 
-_CLEAR = b"\r\x1b[J"
-_NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
-"""A row that is wider than we think is cut by the terminal instead of becoming two."""
+_CLEAR = "\r\x1b[J"
 
 
 class LiveArea:
@@ -52,11 +50,8 @@ class LiveArea:
 
     def size(self) -> tuple[int, int]:
         """Columns of the terminal as it is now, and how many rows may be shown: the half of it."""
-        try:
-            columns, lines = os.get_terminal_size(self._number())
-        except OSError:
-            columns, lines = 0, 0
-        return columns or 80, max(1, (lines or 24) // 2)
+        columns, lines = (80, 24) if self._stream is None else terminal_size(self._stream)
+        return columns, max(1, lines // 2)
 
     def show(self, rows: Sequence[str]) -> None:
         """Shows these rows instead of those before; no row holds a line end."""
@@ -67,7 +62,7 @@ class LiveArea:
         above = "".join(f"\x1b[K{row}\r\n" for row in upper)
         self._silence()
         self._shown = True  # before it is: a signal between these two lines must not leave it there
-        self._write(f"\r{_NO_WRAP}{above}\x1b[J{last}{_WRAP}{up}\r".encode(self._encoding(), "backslashreplace"))
+        self._write(f"\r{WRAP_OFF}{above}\x1b[J{last}{WRAP_ON}{up}\r")
 
     def withdraw(self) -> None:
         """Takes away what is shown; the cursor is where the next line is to be printed."""
@@ -87,23 +82,13 @@ class LiveArea:
     @contextmanager
     def suspendable(self) -> Iterator[None]:
         """As long as this lasts the rows are taken away before Ctrl-Z stops the process."""
-        before = {}
-        if self.enabled and signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL:
-            before[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._stop)
-            before[signal.SIGCONT] = signal.signal(signal.SIGCONT, self._forget)
-        try:
+        if not self.enabled:
             yield
-        finally:
-            for number, earlier in before.items():
-                signal.signal(number, earlier)
+            return
+        with suspendable(self.withdraw), taken_over((signal.SIGCONT,), self._forget):
+            yield
 
-    def _stop(self, number: int, _: FrameType | None) -> None:
-        self.withdraw()
-        signal.signal(number, signal.SIG_DFL)
-        signal.raise_signal(number)  # returns when the process goes on
-        signal.signal(number, self._stop)
-
-    def _forget(self, *_: object) -> None:
+    def _forget(self, _: int) -> None:
         """After a stop that nobody was asked about the cursor is wherever the shell left it."""
         self._shown = False
 
@@ -125,14 +110,10 @@ class LiveArea:
     def _number(self) -> int:
         return self._stream.fileno() if self._stream is not None else -1
 
-    def _encoding(self) -> str:
-        return (self._stream.encoding if self._stream is not None else None) or "utf-8"
-
-    def _write(self, data: bytes) -> None:
-        """Unbuffered, so that a signal handler may do the same at any moment."""
-        with suppress(OSError):
-            while data:
-                data = data[os.write(self._number(), data) :]
+    def _write(self, text: str) -> None:
+        if self._stream is not None:
+            with suppress(OSError):
+                write_now(self._stream, text)
 
 
 NOWHERE = LiveArea(None, Screen())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,13 +20,15 @@ from agent_md.agents.spec import ModelRef
 from agent_md.cli.exit_codes import INTERRUPTED
 from agent_md.cli.new_file import NOTHING, check_free, lacks, workspace_of, write_agent
 from agent_md.cli.output import note, say
-from agent_md.cli.prompt import PromptClosed, TerminalPrompt
 from agent_md.cli.questions import QuestionText
 from agent_md.cli.text import fold, one_line
 from agent_md.cli.workspace import WorkspaceOption, current_folder, screen, terminal
 from agent_md.errors import AnswerRefused, MissingKey, UsageError
 from agent_md.settings import Settings, load_settings
 from agent_md.workspace import find_workspace
+
+if TYPE_CHECKING:
+    from agent_md.cli.prompt import TerminalPrompt
 
 __all__ = ["new"]
 
@@ -90,8 +91,7 @@ def new(
             wishes = _asked(asking, name, settings)
         agent = _agent(name, wishes, settings)
         made = write_agent(agent, target, settings, force=force)
-    for line in [*made, "", *_next_steps(agent, settings)]:
-        say(line)
+    say(*made, "", *_next_steps(agent, settings))
 
 
 def _check_name(name: str) -> None:
@@ -152,6 +152,10 @@ def _parsed_model(text: str) -> ModelRef:
 
 def _asked(asking: TerminalPrompt, name: str, settings: Settings) -> _Wishes:
     """The answers of the person at the terminal. Ctrl-C and Ctrl-D end the command, with nothing written."""
+    import asyncio
+
+    from agent_md.cli.prompt import PromptClosed
+
     try:
         return asyncio.run(_questions(asking, name, settings))
     except (KeyboardInterrupt, PromptClosed):

@@ -22,12 +22,15 @@ class NoReader(Exception):
     """Nobody reads standard output any more; whatever is printed from now on goes nowhere."""
 
 
-def say(text: str) -> None:
-    """One line or more to standard output, at once. Raises NoReader, or OSError when it cannot be written."""
+def say(*lines: str) -> None:
+    """Lines to standard output, at once. Raises NoReader, or OSError when they cannot be written."""
+    out = person(sys.stdout)
     try:
-        print(text, file=person(sys.stdout), flush=True)
+        for line in lines:
+            print(line, file=out)
+        out.flush()
     except BrokenPipeError:
-        give_up(person(sys.stdout))
+        give_up(out)
         raise NoReader from None
 
 

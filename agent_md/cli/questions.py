@@ -265,9 +265,8 @@ def _structured(question: dict[str, Any], screen: Screen, progress: str, above: 
 
 def _details(option: dict[str, Any], screen: Screen) -> Iterator[str]:
     """What an option means, in lines of words, and its preview as it is."""
-    width = None if screen.width is None else max(1, screen.width - len(_DETAIL))
     for paragraph in filter(None, visible(option.get("description") or "").strip().split("\n")):
-        for piece in [paragraph] if width is None else fold(paragraph, width):
+        for piece in fold(paragraph, screen.room(len(_DETAIL))):
             yield screen.painter(f"{_DETAIL}{piece.rstrip()}", Style.DIM)
     if preview := option.get("markdown"):
         yield from (f"{_PREVIEW}{line}" for line in visible(preview).rstrip("\n").split("\n"))

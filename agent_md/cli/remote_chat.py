@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 
 from agent_md.cli.chat_flow import ChatOver, code_of_chat, messages_to_agent, nobody_reads
 from agent_md.cli.chat_input import Messages, messages_of
-from agent_md.cli.chat_texts import beginning, way_back
+from agent_md.cli.chat_texts import beginning, continuing, way_back
 from agent_md.cli.exit_codes import WAITING
 from agent_md.cli.output import note
 from agent_md.cli.prompt import TerminalPrompt
-from agent_md.cli.remote_output import HELP, RemoteOutput, continuing
+from agent_md.cli.remote_output import HELP, RemoteOutput
 from agent_md.cli.remote_turns import LeftWaiting, RemoteTurns, Stage
 from agent_md.cli.sessions_client import Place, RemoteSession, SessionsClient, place_of
-from agent_md.cli.signals import handled
+from agent_md.cli.signals import taken_over
 from agent_md.cli.text import one_line
 from agent_md.cli.workspace import screen, terminal
 from agent_md.errors import AgentmdError, RequestRefused, ServerUnreachable, UnknownSession
@@ -162,7 +162,8 @@ class _RemoteChat:
         if self._wanted is None or self._empty:
             return
         with suppress(UnknownSession, RequestRefused, ServerUnreachable):
-            self._output.tell(*continuing(await self._client.messages(session.id), answered=not under_way))
+            said = [(message.role, message.text) for message in await self._client.messages(session.id)]
+            self._output.tell(*continuing(said, screen(), answered=not under_way))
 
     def _end(self) -> None:
         session = self._session
@@ -187,11 +188,11 @@ class _RemoteChat:
             if not left.done():
                 left.set_result(code)
 
-        def on_signal(number: int, loop: asyncio.AbstractEventLoop) -> None:
-            loop.call_soon_threadsafe(leave, 128 + number)
+        def on_signal(number: int) -> None:
+            self._loop.call_soon_threadsafe(leave, 128 + number)
 
         task: asyncio.Task[T] = asyncio.create_task(work)
-        with handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), on_signal), self._output.live.suspendable():
+        with taken_over((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), on_signal), self._output.live.suspendable():
             progress = asyncio.create_task(self._output.show_progress())
             try:
                 waits: set[asyncio.Future[Any]] = {task, left}

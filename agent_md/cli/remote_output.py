@@ -8,30 +8,29 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from agent_md.cli.chat_texts import TYPING, quoted
+from agent_md.cli.chat_flow import ChatLines
+from agent_md.cli.chat_texts import TYPING
 from agent_md.cli.live import LiveArea
 from agent_md.cli.output import NoReader, give_up, note, say
 from agent_md.cli.render import Said, lines_of
 from agent_md.cli.screen import Style
-from agent_md.cli.sessions_client import SaidMessage
 from agent_md.cli.spinner import QUIET_S, TICK_S, progress_row
 from agent_md.cli.streams import person
-from agent_md.cli.text import counted, one_line, wrapped
+from agent_md.cli.text import one_line, wrapped
 from agent_md.cli.workspace import screen
 
-__all__ = ["HELP", "RemoteOutput", "continuing"]
+__all__ = ["HELP", "RemoteOutput"]
 
 HELP = (*TYPING, "  Ctrl-C leaves: a turn goes on at the server, a question stays open.")
 
 
-class RemoteOutput:
-    """Prints for a chat with `agent`. `talks`: a person sits at the terminal; else what is no answer goes to
-    standard error."""
+class RemoteOutput(ChatLines):
+    """Prints for a chat with `agent`."""
 
     def __init__(self, agent: str, *, talks: bool) -> None:
+        super().__init__(talks=talks)
         self.live = LiveArea.of(screen())
         self._agent = agent
-        self._talks = talks
         self.lost = False
         """Whether something that was printed reached nobody."""
         self._after_prompt = False
@@ -64,18 +63,6 @@ class RemoteOutput:
         """A question that was open at this terminal, or its answer, counts no more; `why` is visible."""
         for piece in wrapped(f"  Withdrawn: {why}", screen().width):
             self._say(screen().painter(piece, Style.ATTENTION))
-
-    def tell(self, *lines: str) -> None:
-        """Visible lines of ours: between the turns on a terminal, else to standard error, away from the answers."""
-        for line in lines:
-            if self._talks:
-                self._say(line)
-            elif line:
-                note(line)
-
-    def explain(self, *lines: str) -> None:
-        """As `tell`, folded at words."""
-        self.tell(*(piece for line in lines for piece in wrapped(line, screen().width)))
 
     def note(self, text: str) -> None:
         """One line to standard error, made visible."""
@@ -124,15 +111,3 @@ class RemoteOutput:
             self.lost = True
             give_up(person(sys.stdout))
             note(f"standard output cannot be written ({error.strerror})")
-
-
-def continuing(messages: Sequence[SaidMessage], *, answered: bool = True) -> Iterator[str]:
-    """How far the session has come, and its last message of each side, not yet that of a turn that is not `answered`;
-    nothing of a session that has none."""
-    asked = [at for at, message in enumerate(messages) if message.role == "user"]
-    if not asked:
-        return
-    yield f"  It goes on after {counted(len(asked), 'turn')}:"
-    replies = [message for message in messages[asked[-1] + 1 :] if message.role == "assistant" and message.text.strip()]
-    for message in (messages[asked[-1]], *(replies[-1:] if answered else ())):
-        yield quoted(message.role, message.text, screen())

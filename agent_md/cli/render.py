@@ -166,7 +166,7 @@ def ended(event: Event) -> Said | None:
 
 def room_of(agent: str, screen: Screen) -> int | None:
     """Cells for what stands behind the time, the agent and the sign; None = without limit."""
-    return None if screen.width is None else screen.width - width_of(f"{screen.time(0)} {one_line(agent)} 👉 ")
+    return screen.room(width_of(f"{screen.time(0)} {one_line(agent)} 👉 "))
 
 
 def decided(request: Request, *, shown: bool, room: int | None, after: str = "") -> Said:

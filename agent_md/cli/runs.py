@@ -11,7 +11,6 @@ import typer
 from agent_md.api.address import server_takes_over
 from agent_md.app import App
 from agent_md.checking import without_effect
-from agent_md.cli.attend import attend
 from agent_md.cli.choices import LinesOption, OnAsk, OnAskOption, QuietOption, execution_number
 from agent_md.cli.live import LiveArea
 from agent_md.cli.money import dollars
@@ -63,6 +62,8 @@ def run(
                 showing.update()  # its start
             output.handed_over(execution, _hand_over(app, execution), answered=False)
             return
+        from agent_md.cli.attend import attend  # commands that drive nothing do not pay for it
+
         claim = Claim(execution.id, app.worker, execution.epoch)
         code = attend(app, showing, claim, terminal(asks=not as_json), on_ask)
         if not (quiet or as_json):
@@ -93,6 +94,8 @@ def resume(
     if execution is None and not everything:
         _list_resumable(workspace, as_json=as_json)
         return
+    from agent_md.cli.attend import attend
+
     code = 0
     with open_app(workspace, drives=True) as app:
         chosen = app.abandoned() if execution is None else [app.existing(ExecutionId(execution))]
@@ -143,8 +146,7 @@ def _list_resumable(workspace: WorkspaceOption, *, as_json: bool) -> None:
         say("Nothing to resume.")
     else:
         died = [item.id for item in found if item.status is Status.RUNNING]
-        for line in executions_table(found, screen(), left=died):
-            say(line)
+        say(*executions_table(found, screen(), left=died))
 
 
 def _refuse_driven(execution: Execution) -> None:

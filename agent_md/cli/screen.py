@@ -10,7 +10,10 @@ from datetime import UTC, datetime, tzinfo
 from enum import Enum
 from typing import TextIO
 
-__all__ = ["PLAIN", "Painter", "Screen", "Style", "unpainted"]
+__all__ = ["PLAIN", "WRAP_OFF", "WRAP_ON", "Painter", "Screen", "Style", "terminal_size", "unpainted"]
+
+WRAP_OFF, WRAP_ON = "\x1b[?7l", "\x1b[?7h"
+"""Around rows of which one may be wider than we think: the terminal cuts it instead of making two of it."""
 
 _SGR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -54,12 +57,20 @@ class Screen:
 
     @classmethod
     def of(cls, stream: TextIO, environ: Mapping[str, str] = os.environ) -> Screen:
-        """The screen behind a stream: of limited size if it is a terminal, coloured if the user wants that."""
+        """The screen behind a stream: of limited size if it is a terminal, coloured if the user wants that.
+
+        COLUMNS and LINES go before the size that the terminal tells.
+        """
         if not stream.isatty():
             return cls()
-        columns, lines = _size_of(stream, environ)
+        columns, lines = terminal_size(stream)
+        columns, lines = _number(environ.get("COLUMNS")) or columns, _number(environ.get("LINES")) or lines
         dumb = environ.get("TERM", "dumb") == "dumb"
         return cls(columns, lines, Painter(not dumb and not environ.get("NO_COLOR")))
+
+    def room(self, taken: int, least: int = 1) -> int | None:
+        """Columns beside so many that are taken, but never fewer than `least`; None = without limit."""
+        return None if self.width is None else max(least, self.width - taken)
 
     def time(self, at: float) -> str:
         """The time of day, `17:03:12`."""
@@ -77,13 +88,13 @@ class Screen:
         return datetime.fromtimestamp(at, UTC).astimezone(self.zone)
 
 
-def _size_of(stream: TextIO, environ: Mapping[str, str]) -> tuple[int, int]:
-    """Columns and lines of this terminal: descriptor 1 may lead elsewhere by now. COLUMNS and LINES go first."""
+def terminal_size(stream: TextIO) -> tuple[int, int]:
+    """Columns and lines of the terminal as it is now; 80 and 24 of one that does not tell."""
     try:
         columns, lines = os.get_terminal_size(stream.fileno())
     except (OSError, ValueError):
         columns, lines = 0, 0
-    return _number(environ.get("COLUMNS")) or columns or 80, _number(environ.get("LINES")) or lines or 24
+    return columns or 80, lines or 24
 
 
 def _number(text: str | None) -> int:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -26,7 +23,6 @@ __all__ = ["start", "status", "stop"]
 _READY_S = 30.0
 _STOP_S = 10.0
 _POLL_S = 0.05
-_ANSWER_S = 5.0
 
 
 def start(
@@ -168,28 +164,7 @@ def status(
     )
 
 
-class _LocalConnection(http.client.HTTPConnection):
-    """HTTP by the Unix socket."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=_ANSWER_S)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
-
-
 def _ask(address: Address, method: str, path: str) -> dict[str, Any] | None:
-    """The server's JSON, None if it does not answer."""
-    connection = _LocalConnection(address.socket)
-    try:
-        connection.request(method, path)
-        answer = connection.getresponse()
-        data: dict[str, Any] = json.loads(answer.read())
-        return data if answer.status == 200 else None
-    except (OSError, ValueError, http.client.HTTPException):
-        return None
-    finally:
-        connection.close()
+    from agent_md.cli.server_client import ask  # its HTTP takes a moment to import
+
+    return ask(address, method, path)

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import NoReturn
 
 from agent_md.cli.streams import person
 
-__all__ = ["exit_now", "handled", "taken_over"]
-
-
-@contextmanager
-def handled(
-    numbers: Sequence[signal.Signals], handler: Callable[[int, asyncio.AbstractEventLoop], None]
-) -> Iterator[None]:
-    """As `taken_over`, for a running loop, which the handler gets too: it is called also while the loop is blocked."""
-    loop = asyncio.get_running_loop()
-    with taken_over(numbers, lambda number: handler(number, loop)):
-        yield
+__all__ = ["exit_now", "suspendable", "taken_over"]
 
 
 @contextmanager
@@ -38,6 +28,30 @@ def taken_over(numbers: Sequence[signal.Signals], handler: Callable[[int], None]
     finally:
         for number, earlier in before.items():
             signal.signal(number, earlier)
+
+
+@contextmanager
+def suspendable(leave: Callable[[], None], come_back: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """As long as this lasts Ctrl-Z calls `leave` before it stops the process, and `come_back` when the process goes on.
+
+    Where Ctrl-Z does something else, or nothing, it stays so.
+    """
+
+    def stop(number: int, _: FrameType | None) -> None:
+        leave()
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)  # returns when the process goes on
+        signal.signal(number, stop)
+        come_back()
+
+    if signal.getsignal(signal.SIGTSTP) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTSTP, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
 
 
 def exit_now(code: int) -> NoReturn:

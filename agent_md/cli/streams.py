@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO, cast
 
-__all__ = ["divert_tool_output", "person"]
+__all__ = ["divert_tool_output", "person", "write_now"]
 
 _LARGEST = 5_000_000
 """Bytes of the file after which it begins anew."""
@@ -27,6 +27,13 @@ class _Diverted(io.TextIOWrapper):
 def person(stream: TextIO) -> TextIO:
     """The stream that leads to the person: the given standard stream, or what it was before it was diverted."""
     return cast(TextIO, getattr(stream, "person", stream))
+
+
+def write_now(stream: TextIO, text: str) -> None:
+    """Writes past the stream's buffer, so that a signal handler may do the same at any moment. Raises OSError."""
+    data = text.encode(stream.encoding or "utf-8", "backslashreplace")
+    while data:
+        data = data[os.write(stream.fileno(), data) :]
 
 
 def divert_tool_output(state_dir: Path) -> None:

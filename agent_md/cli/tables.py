@@ -104,7 +104,7 @@ def agents_table(
     for file, reason in invalid:
         lines.append(f"  {one_line(file)}")
         for line in visible(reason.strip("\n")).split("\n"):
-            lines += [f"    {piece}" for piece in (fold(line, screen.width - 4) if screen.width else [line])]
+            lines += [f"    {piece}" for piece in fold(line, screen.room(4))]
     return lines
 
 

@@ -31,6 +31,8 @@ _MARK_PILE = rf"(?<={_MARK}{{4}}){_MARK}"
 
 _UNSAFE = rf"[{_INVISIBLE}{_SURROGATE}]|{_STRAY_SELECTOR}|{_MARK_PILE}"
 _ESCAPED = re.compile(rf"[{_CONTROL}]|{_UNSAFE}")
+_ESCAPED_ASCII = re.compile(rf"[{_CONTROL}]")
+"""What of that is in a text of ASCII alone, which is looked through much faster."""
 _EMOJI_JOINER = rf"(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])"
 _PADDING = r"(?<=\S)[^\S\n]{40}|\n{20}"
 """Blanks that push what follows out of sight; an indentation is none."""
@@ -56,7 +58,7 @@ def visible(text: str, *, one_line: bool = False) -> str:
             return character
         return _NAMED.get(character) or _escape(ord(character))
 
-    return _ESCAPED.sub(escape, text)
+    return (_ESCAPED_ASCII if text.isascii() else _ESCAPED).sub(escape, text)
 
 
 def one_line(text: str) -> str:
@@ -106,13 +108,17 @@ def cut(text: str, width: int) -> str:
     return set_cell_size(text, width - 1).rstrip() + "…"
 
 
-def fold(text: str, width: int) -> list[str]:
-    """A line in pieces of at most `width` columns, after a blank where there is a late one; joined they are the line.
+def fold(text: str, width: int | None) -> list[str]:
+    """A line in pieces of at most `width` columns, after a blank where there is a late one; None = any width.
 
-    A character that is wider than that is a piece of its own. There is one piece at least.
+    Joined the pieces are the line. A character that is wider than that is a piece of its own. There is one piece at
+    least.
     """
-    if len(text) <= width and text.isascii():
+    if width is None or (len(text) <= width and text.isascii()):
         return [text]
+    width = max(1, width)
+    if text.isascii() and text.isprintable():
+        return _fold_ascii(text, width)
     from rich.cells import split_graphemes
 
     spans, _ = split_graphemes(text)
@@ -120,12 +126,28 @@ def fold(text: str, width: int) -> list[str]:
     start = used = 0
     for at, _, columns in spans:
         if used + columns > width and at > start:
-            blank = text.rfind(" ", start + (at - start) // 2, at)
-            cut_at = at if blank < 0 else blank + 1
-            pieces.append(text[start:cut_at])
-            start, used = cut_at, width_of(text[cut_at:at])
+            end = _end_of_piece(text, start, at)
+            pieces.append(text[start:end])
+            start, used = end, width_of(text[end:at])
         used += columns
     return [*pieces, text[start:]]
+
+
+def _fold_ascii(text: str, width: int) -> list[str]:
+    """As `fold`, where each character takes one column: most of what tools give back, which may be long."""
+    pieces: list[str] = []
+    start = 0
+    while len(text) - start > width:
+        end = _end_of_piece(text, start, start + width)
+        pieces.append(text[start:end])
+        start = end
+    return [*pieces, text[start:]]
+
+
+def _end_of_piece(text: str, start: int, end: int) -> int:
+    """Behind the last blank of a piece that could reach to `end`, if that is in its second half."""
+    blank = text.rfind(" ", start + (end - start) // 2, end)
+    return end if blank < 0 else blank + 1
 
 
 def wrapped(line: str, width: int | None) -> list[str]:

@@ -145,7 +145,7 @@ class TestConversationRule:
 
     def test_another_agent_is_another_conversation(self, store: Store) -> None:
         parked(store, agent="reader")
-        begin(store, agent="writer", skip=True)
+        assert begin(store, agent="writer", skip=True).status is Status.RUNNING
 
     def test_a_running_one_with_an_open_request_refuses_too(self, store: Store) -> None:
         running = begin(store)
@@ -156,27 +156,30 @@ class TestConversationRule:
     def test_one_without_a_request_refuses_nothing(self, store: Store) -> None:
         begin(store)
         begin(store, worker=None)
-        begin(store, skip=True)
+        assert begin(store, skip=True).status is Status.RUNNING
+        assert len(store.executions()) == 3
 
     def test_parallel_is_never_refused(self, store: Store) -> None:
-        parked(store)
-        begin(store, skip=False)
+        waiting, _ = parked(store)
+        assert begin(store, skip=False).status is Status.RUNNING
+        assert store.execution(waiting.id).status is Status.WAITING
 
     def test_a_child_is_never_refused(self, store: Store) -> None:
         waiting, _ = parked(store)
-        begin(store, parent_id=waiting.id, skip=True)
+        child = begin(store, parent_id=waiting.id, skip=True)
+        assert (child.status, child.parent_id) == (Status.RUNNING, waiting.id)
 
     def test_an_answered_request_refuses_no_more(self, store: Store) -> None:
         _, [asked] = parked(store)
         store.record_answers([approve(asked)], by="me")
-        begin(store, skip=True)
+        assert begin(store, skip=True).status is Status.RUNNING
 
     def test_an_ended_execution_refuses_no_more(self, store: Store) -> None:
         waiting, _ = parked(store)
         claim = store.claim_to_cancel(waiting.id, W2)
         assert claim is not None
         abort(store.journal(claim))
-        begin(store, skip=True)
+        assert begin(store, skip=True).status is Status.RUNNING
 
     def test_an_overdue_request_is_settled_first(self, store: Store, clock: ManualClock) -> None:
         waiting, [asked] = parked(store, expires_in=60)
@@ -407,5 +410,7 @@ class TestWorkerRows:
         store.register_worker(W1, 1)
         store.forget_worker(W1)
         store.register_worker(W1, 2)
+        assert begin(store, worker=W1).worker == W1
         store.forget_worker(W1)
         store.forget_worker(W1)
+        assert begin(store, agent="other", worker=W1).worker == W1

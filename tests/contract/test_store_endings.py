@@ -265,6 +265,7 @@ class TestFinish:
 
 class TestTimeOfWork:
     def spin(self, seconds: float) -> None:
+        """Work that takes so long: what is measured is the time itself, which no store can be given."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             pass

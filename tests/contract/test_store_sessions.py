@@ -119,6 +119,16 @@ def test_turns_come_in_the_order_of_their_ends(store: Store, clock: ManualClock)
     assert seen(store, start(store, "next")) == ["fast", "turn 0", "slow", "turn 0", "next"]
 
 
+def test_what_a_session_came_to_is_what_the_turn_that_ended_last_did(store: Store, clock: ManualClock) -> None:
+    slow, fast = start(store, "slow"), start(store, "fast")
+    clock.advance(1)
+    abort(journal_of(store, fast))
+    clock.advance(1)
+    succeed(journal_of(store, slow))
+    session = store.sessions.get("writer", "s")
+    assert (session.status, session.turn) == (SessionStatus.IDLE, store.execution(slow.id))
+
+
 def test_results_stand_in_the_order_of_their_calls(store: Store) -> None:
     execution = start(store, "do both")
     journal = journal_of(store, execution)
@@ -254,6 +264,12 @@ def test_its_open_requests_are_those_of_its_turns_oldest_first(store: Store) -> 
     assert [request.id for request in store.sessions.open_requests("writer", "s")] == [second, third]
     store.sessions.delete("writer", "s", by="api")
     assert store.sessions.open_requests("writer", "s") == []
+
+
+def test_also_those_of_more_than_ten_calls_at_once(store: Store) -> None:
+    _, asked = parked(store, count=12, session_id="s")
+    assert asked != sorted(asked)
+    assert [request.id for request in store.sessions.open_requests("writer", "s")] == asked
 
 
 def test_a_request_is_found_in_its_own_session_also_when_it_was_decided(store: Store) -> None:

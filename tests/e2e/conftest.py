@@ -10,6 +10,7 @@ import pytest
 from tests.support.agent_folder import AgentFolder
 from tests.support.processes import preload
 from tests.support.server import SERVED_SCRIPT, Server
+from tests.support.sessions import Talk, talking_world
 from tests.support.world import World
 
 
@@ -35,3 +36,21 @@ def asking(tmp_path: Path) -> World:
 def server(asking: World) -> Iterator[Server]:
     with Server(asking.workspace) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def talking(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A workspace for the sessions of many tests."""
+    return talking_world(tmp_path_factory.mktemp("talking") / "ws")
+
+
+@pytest.fixture(scope="module")
+def served(talking: World) -> Iterator[Server]:
+    """One server, without any settings, for the sessions of many tests."""
+    with Server(talking.workspace) as running:
+        yield running
+
+
+@pytest.fixture
+def talk(served: Server) -> Talk:
+    return Talk.begin(served)

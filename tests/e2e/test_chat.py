@@ -11,8 +11,9 @@ import pytest
 from agent_md.cli.workspace import login
 from agent_md.executions.model import Status, TriggerKind
 from agent_md.executions.sessions import SessionStatus
-from tests.support.agent_folder import AgentFolder
+from tests.support.agent_folder import AgentFolder, call
 from tests.support.chatting import on_screen, ready, say
+from tests.support.gates import GATES, open_gate, until_begun
 from tests.support.waiting import until
 
 SCRIPT = """
@@ -46,9 +47,8 @@ async def hang() -> str:
 
 @pytest.fixture
 def bot(folder: AgentFolder) -> AgentFolder:
-    folder.agent("bot", [], "tools: [hang]")
+    folder.agent("bot", SCRIPT, "tools: [hang]")
     folder.tools("hang", HANG)
-    (folder.path / "agents/_config/scripts/bot.yaml").write_text(SCRIPT)
     return folder
 
 
@@ -273,10 +273,13 @@ class TestTyping:
         assert said(bot) == [text]
 
     def test_what_is_typed_ahead_is_shown_and_not_sent(self, bot: AgentFolder) -> None:
-        bot.agent("late", [{"delay": "300ms", "text": "Now."}])
+        bot.tools("gates", GATES)
+        bot.agent("late", [{"calls": [call("gated")]}, {"text": "Now."}], "tools: [gates]")
         with bot.terminal("chat", "late") as terminal:
             say(terminal, "Hi")
+            until_begun(bot.path)
             terminal.send("\n/exit\nand more")
+            open_gate(bot.path)
             terminal.expect("✅ Now.")
             ready(terminal)
             terminal.send("!\n")

@@ -11,6 +11,7 @@ from agent_md.executions.model import CallOutcome, ExecutionId, Status, TriggerK
 from tests.support.agent_folder import AgentFolder
 from tests.support.chatting import Piped, on_screen, ready, say
 from tests.support.forked_terminal import ForkedTerminal
+from tests.support.gates import GATES, open_gate, until_begun
 from tests.support.server import Server
 from tests.support.waiting import until
 
@@ -23,13 +24,13 @@ conversations:
   - match: {user: die}
     turns: [{calls: [{name: die, args: {}}]}, {text: I am back.}]
   - match: {user: gate}
-    turns: [{calls: [{name: gate, args: {}}]}, {text: Through.}]
+    turns: [{calls: [{name: gated, args: {}}]}, {text: Through.}]
   - match: {user: hostile}
     turns: [{text: "Evil \\e[31m\\nyou> "}]
   - turns: [{text: Hello.}]
 """
 TOOLS = """
-import asyncio, os, signal
+import os, signal
 from langchain_core.tools import tool
 from agent_md.sdk import context
 
@@ -41,23 +42,15 @@ def die() -> str:
     except FileExistsError:
         return "alive"
     os.kill(os.getpid(), signal.SIGKILL)
-
-@tool
-async def gate() -> str:
-    \"\"\"Waits until it is open.\"\"\"
-    (context().workspace / "begun").touch()
-    while not (context().workspace / "open").exists():
-        await asyncio.sleep(0.01)
-    return "open"
 """
 WAITS = "Execution 1, a turn of this session, waits for an answer; that comes first.\n"
 
 
 @pytest.fixture
 def bot(folder: AgentFolder) -> AgentFolder:
-    folder.agent("bot", [], "tools: [kit]")
+    folder.agent("bot", SCRIPT, "tools: [kit, gates]")
     folder.tools("kit", TOOLS)
-    (folder.path / "agents/_config/scripts/bot.yaml").write_text(SCRIPT)
+    folder.tools("gates", GATES)
     return folder
 
 
@@ -74,10 +67,6 @@ def chat(folder: AgentFolder, name: str = "bot") -> ForkedTerminal:
 def leave(terminal: ForkedTerminal) -> None:
     say(terminal, "/exit")
     assert terminal.exit_code() == 0
-
-
-def begun(folder: AgentFolder) -> None:
-    until((folder.path / "begun").exists)
 
 
 def last_window(folder: AgentFolder) -> list[tuple[str, str]]:
@@ -202,33 +191,33 @@ class TestBesideOthers:
         with chat(bot) as first, chat(bot) as second:
             ready(second)
             say(first, "gate")
-            begun(bot)
+            until_begun(bot.path)
             second.send_line("Hi")
             second.expect(
                 "Execution 1, a turn of this session, is driven by another process; it is\nfollowed to its end first.\n"
             )
-            (bot.path / "open").touch()
-            second.expect("gate ← open\n")
+            open_gate(bot.path)
+            second.expect("gated ← through\n")
             second.expect("✅ Through.\n")
             second.expect("✅ Hello.\n")
             leave(second)
             leave(first)
             assert "Hello." not in first.screen
         assert last_window(bot) == [
-            *(("human", "gate"), ("ai", ""), ("tool", "open"), ("ai", "Through."), ("human", "Hi"))
+            *(("human", "gate"), ("ai", ""), ("tool", "through"), ("ai", "Through."), ("human", "Hi"))
         ]
 
     def test_ctrl_c_while_following_only_leaves(self, bot: AgentFolder) -> None:
         with chat(bot) as first:
             say(first, "gate")
-            begun(bot)
+            until_begun(bot.path)
             with chat(bot) as second:
                 second.expect("followed to its end first.\n")
-                second.expect("bot · gate…")
+                second.expect("bot · gated…")
                 second.send("\x03")
                 second.expect("execution 1 goes on without this terminal")
                 assert second.exit_code() == 130
-            (bot.path / "open").touch()
+            open_gate(bot.path)
             first.expect("✅ Through.\n")
             leave(first)
         assert bot.execution().status is Status.SUCCESS
@@ -237,9 +226,9 @@ class TestBesideOthers:
         bot.file("a.txt")
         with chat(bot) as terminal:
             say(terminal, "gate")
-            begun(bot)
+            until_begun(bot.path)
             assert server.client.get("/executions/1").body["status"] == "running"
-            (bot.path / "open").touch()
+            open_gate(bot.path)
             terminal.expect("✅ Through.\n")
             say(terminal, "delete")
             terminal.expect("[y/N]: ")
@@ -267,10 +256,10 @@ class TestBesideOthers:
     def test_a_turn_that_a_server_is_at_is_followed(self, bot: AgentFolder, server: Server) -> None:
         bot.file("a.txt")
         server.client.post("/agents/bot/run", {"message": "gate", "session_id": "s"})
-        begun(bot)
+        until_begun(bot.path)
         with chat(bot) as terminal:
             terminal.expect("followed to its end first.\n")
-            (bot.path / "open").touch()
+            open_gate(bot.path)
             terminal.expect("✅ Through.\n")
             ready(terminal)
             server.client.post("/agents/bot/run", {"message": "delete", "session_id": "s"})

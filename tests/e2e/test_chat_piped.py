@@ -53,9 +53,8 @@ def read_all() -> str:
 
 @pytest.fixture
 def bot(folder: AgentFolder) -> AgentFolder:
-    folder.agent("bot", [], "tools: [kit]")
+    folder.agent("bot", SCRIPT, "tools: [kit]")
     folder.tools("kit", TOOLS)
-    (folder.path / "agents/_config/scripts/bot.yaml").write_text(SCRIPT)
     return folder
 
 
@@ -234,10 +233,10 @@ def test_a_signal_that_was_ignored_before_stays_so(bot: AgentFolder) -> None:
     chat = f"exec {sys.executable} -m agent_md.cli.main chat bot --session s"
     ended = shell(
         bot,
-        f"trap '' HUP; mkfifo in; (exec 3>&-; {chat} < in > out) & exec 3> in; echo one >&3; "
-        "until grep -q First out; do sleep 0.05; done; kill -HUP $!; echo two >&3; exec 3>&-; wait $!",
+        f"trap '' HUP; mkfifo in out; ({chat} < in > out) & exec 3> in 4< out; echo one >&3; "
+        "read -r answer <&4; kill -HUP $!; echo two >&3; exec 3>&-; wait $!; code=$?; echo $answer; exit $code",
     )
-    assert (ended.returncode, said(bot)) == (0, ["one", "two"])
+    assert (ended.returncode, ended.stdout[13:], said(bot)) == (0, "✅ First.\n", ["one", "two"])
 
 
 def test_an_input_that_cannot_be_read(bot: AgentFolder) -> None:

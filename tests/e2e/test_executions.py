@@ -11,28 +11,16 @@ import pytest
 from agent_md.cli.workspace import login
 from agent_md.executions.model import Outcome, Status
 from tests.support.agent_folder import AgentFolder, call
+from tests.support.gates import GATES, open_gate, until_begun
 from tests.support.processes import Running
 from tests.support.waiting import until
 
-TOOLS = '''
-import asyncio
-from pathlib import Path
-from langchain_core.tools import tool
-
-@tool
-async def gated() -> str:
-    """Ends when the file `gate` is there."""
-    Path("begun").touch()
-    while not Path("gate").exists():
-        await asyncio.sleep(0.01)
-    return "through"
-'''
 DELETE = call("file_delete", path="a.txt")
 
 
 @pytest.fixture
 def work(folder: AgentFolder) -> AgentFolder:
-    folder.tools("gates", TOOLS)
+    folder.tools("gates", GATES)
     folder.file("a.txt")
     folder.agent("quick", [{"text": "Hello.", "usage": {"input": 40, "output": 2, "cost": 0.0001}}])
     folder.agent("cleaner", [{"calls": [DELETE]}, {"text": "Done."}])
@@ -43,7 +31,7 @@ def work(folder: AgentFolder) -> AgentFolder:
 def begun(folder: AgentFolder, agent: str = "gated") -> Running:
     """An execution that another process drives, in the middle of a call."""
     run = folder.cli.start("run", agent)
-    until((folder.path / "begun").exists)
+    until_begun(folder.path)
     return run
 
 
@@ -51,7 +39,7 @@ def killed(folder: AgentFolder) -> None:
     run = begun(folder)
     run.kill()
     assert run.wait().killed
-    folder.file("gate")
+    open_gate(folder.path)
 
 
 def lines_of(text: str) -> list[dict[str, Any]]:
@@ -170,7 +158,7 @@ def test_resume_of_what_a_live_process_drives(work: AgentFolder) -> None:
     assert "is driven by a live process" in refused.err
     nothing = work.cli("resume", "--all")
     assert (nothing.code, nothing.err) == (0, "nothing to resume\n")
-    work.file("gate")
+    open_gate(work.path)
     assert run.wait().code == 0
 
 
@@ -290,7 +278,7 @@ def test_logs_follow_one_execution_to_its_end(work: AgentFolder, flags: tuple[st
     run = begun(work)
     follow = work.cli.start("logs", "-f", "-e", "1", *flags)
     until(lambda: "gated" in follow.printed())
-    work.file("gate")
+    open_gate(work.path)
     assert run.wait().code == 0
     ended = follow.wait()
     assert (ended.code, ended.err) == (0, "")

@@ -47,7 +47,7 @@ def files(workspace: Path) -> list[str]:
     return sorted(str(p.relative_to(workspace)) for p in (workspace / "agents").rglob("*") if p.is_file())
 
 
-def refused(ended: Finished, text: str) -> None:
+def check_refused(ended: Finished, text: str) -> None:
     assert (ended.code, ended.out) == (2, ""), ended
     assert text in ended.err
     assert ended.err.count("\n") == 1
@@ -163,7 +163,7 @@ def test_everything_can_be_said_by_flags(run: Cli) -> None:
     ],
 )
 def test_what_is_refused_writes_nothing(run: Cli, args: Sequence[str], message: str) -> None:
-    refused(run("new", *args), message)
+    check_refused(run("new", *args), message)
 
     assert not (run.workspace / "agents").exists()
 
@@ -185,8 +185,8 @@ def test_a_name_that_is_taken(run: Cli) -> None:
         ("other", "agents/other.md exists; --force replaces it"),
         ("gone", "agents/gone.md"),
     ):
-        refused(run("new", name), message)
-    refused(run("new", "alpha", "--force"), "take another name")
+        check_refused(run("new", name), message)
+    check_refused(run("new", "alpha", "--force"), "take another name")
     assert files(run.workspace) == before
 
 
@@ -215,7 +215,7 @@ def test_a_script_that_is_there_is_taken(run: Cli) -> None:
 
     assert "There was agents/_config/scripts/a.yaml" in run("new", "a", "--script").out
     assert run("run", "a", "--quiet").out == "Mine.\n"
-    refused(run("new", "b", "--script"), "b.yaml")
+    check_refused(run("new", "b", "--script"), "b.yaml")
     assert not (run.workspace / "agents/b.md").exists()
 
 
@@ -237,8 +237,8 @@ def test_a_folder_that_cannot_be_written_is_named(run: Cli) -> None:
 def test_a_link_to_nowhere_is_not_said_to_be_replaced(run: Cli) -> None:
     (run.workspace / "agents").mkdir()
     (run.workspace / "agents/helper.md").symlink_to("nowhere")
-    refused(run("new", "helper"), "take another name, or rename that one")
-    refused(run("new", "helper", "--force"), "is no file; remove it")
+    check_refused(run("new", "helper"), "take another name, or rename that one")
+    check_refused(run("new", "helper", "--force"), "is no file; remove it")
 
 
 def test_a_disk_that_is_full_is_named(run: Cli) -> None:
@@ -296,7 +296,7 @@ def test_a_named_workspace_stands_in_the_next_commands(here: Path) -> None:
 
 def test_the_config_chooses_folder_and_model(run: Cli) -> None:
     (run.workspace / "config.yaml").write_text("agents_dir: bots\ndefaults: {provider: openai}\n")
-    refused(run("new", "a"), "there is no default model of openai: name one with --model openai/NAME")
+    check_refused(run("new", "a"), "there is no default model of openai: name one with --model openai/NAME")
 
     assert run("new", "a", "--model", "openai/gpt-5").code == 0
     assert "provider: openai, name: gpt-5}" in (run.workspace / "bots/a.md").read_text()

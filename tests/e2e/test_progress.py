@@ -14,29 +14,16 @@ from agent_md.cli.text import visible
 from agent_md.cli.workspace import login
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.dripping import DrippingModel
+from tests.support.gates import GATES, open_gate, until_begun
 from tests.support.hostile import HOSTILE, assert_shown
 from tests.support.waiting import until
-
-GATED = '''
-import asyncio
-from pathlib import Path
-from langchain_core.tools import tool
-
-@tool
-async def gated() -> str:
-    """Makes the file `begun`, and ends when `gate` is there."""
-    Path("begun").touch()
-    while not Path("gate").exists():
-        await asyncio.sleep(0.01)
-    return "through"
-'''
 
 KEY = {"GOOGLE_API_KEY": "test"}
 
 
 @pytest.fixture
 def gated(folder: AgentFolder) -> AgentFolder:
-    folder.tools("gates", GATED)
+    folder.tools("gates", GATES)
     turns: list[dict[str, Any]] = [{"text": "I wait.", "calls": [call("gated")]}, {"text": "Done."}]
     folder.agent("waiter", turns, "tools: [gates]")
     folder.agent("asker", turns, "tools: [gates]\nconfirm: [gated]")
@@ -74,25 +61,26 @@ def test_a_tool_that_works_is_named_until_it_ends(gated: AgentFolder, env: dict[
     with gated.terminal("run", "waiter", env=env) as terminal:
         terminal.expect("waiter · gated…")
         terminal.expect("waiter · gated… 1 s")
-        gated.file("gate")
+        open_gate(gated.path)
         assert terminal.exit_code() == 0
         assert masked(terminal.shown) == WAITED
         assert ("\x1b[2m" in terminal.screen) is (env != {})
 
 
-def test_a_model_that_thinks_is_said_to(folder: AgentFolder) -> None:
-    folder.agent("thinker", [{"delay": "500ms", "text": "Done."}])
-    with folder.terminal("run", "thinker") as terminal:
-        terminal.expect("thinker · thinking…")
+def test_a_model_that_thinks_is_said_to(talker: AgentFolder, model: DrippingModel) -> None:
+    with talker.terminal("run", "talker", env=KEY) as terminal:
+        terminal.expect("talker · thinking…")
+        model.say("Done.")
+        model.end()
         assert terminal.exit_code() == 0
-        assert masked(terminal.shown).endswith("\n\nHH:MM:SS thinker ✅ Done.\n")
+        assert masked(terminal.shown).endswith("\n\nHH:MM:SS talker ✅ Done.\n15 tokens, <$0.0001\n")
 
 
 @pytest.mark.parametrize(("args", "env"), [((), {"TERM": "dumb"}), ((), {"CI": "1"}), (("-q",), {}), (("--json",), {})])
 def test_where_no_progress_is_shown(gated: AgentFolder, args: tuple[str, ...], env: dict[str, str]) -> None:
     with gated.terminal("run", "waiter", *args, env=env) as terminal:
-        until((gated.path / "begun").exists)
-        gated.file("gate")
+        until_begun(gated.path)
+        open_gate(gated.path)
         assert terminal.exit_code() == 0
         assert "\x1b" not in terminal.screen
         assert "…" not in terminal.screen
@@ -109,7 +97,7 @@ def test_a_pipe_gets_none_of_it(talker: AgentFolder, model: DrippingModel) -> No
 
 
 def test_a_question_is_asked_on_a_clean_line(gated: AgentFolder) -> None:
-    gated.file("gate")
+    open_gate(gated.path)
     with gated.terminal("run", "asker") as terminal:
         terminal.expect("[y/N]: ")
         terminal.send_line("y")
@@ -123,7 +111,7 @@ def test_what_another_process_does_is_shown_too(gated: AgentFolder) -> None:
         other = gated.cli.start("respond", "1", "--yes")
         terminal.expect("Withdrawn: ")
         terminal.expect("asker · gated…")
-        gated.file("gate")
+        open_gate(gated.path)
         assert other.wait().code == 0
         assert terminal.exit_code() == 0
         assert "…" not in terminal.shown

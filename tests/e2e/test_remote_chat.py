@@ -23,7 +23,6 @@ from tests.support.relay import Relay, relay
 from tests.support.server import Server
 from tests.support.sessions import Talk, talking_world
 from tests.support.structured import DATABASE, FEATURES
-from tests.support.waiting import until
 from tests.support.world import World
 
 ROOT = Path(__file__).parents[2]
@@ -112,6 +111,7 @@ class TestOnATerminal:
             terminal.expect("[y/N]: ")
             terminal.send_line("y")
             say(terminal, "soon")
+            talk_of(way, served).open_gate(served.workspace)
             leave(terminal)
         session = f"{SESSIONS}/{talk_of(way, served).id}"
         turn = [f"POST {session}/messages", f"GET {session}?wait=true&timeout=30"]
@@ -325,12 +325,14 @@ class TestConnections:
     def test_the_server_is_killed_while_the_model_works(self, world: World) -> None:
         served = Server(world.workspace)
         with relay(Path(served.address["socket"])) as way, chat(way) as terminal:
-            say(terminal, "soon")
-            until(lambda: talk_of(way, served).executions())
+            say(terminal, "slow")
+            talk_of(way, served).until_driven()
             served.kill()
             terminal.expect("trying again")
+            script = world.workspace / "agents/_config/scripts/worker.yaml"
+            script.write_text(script.read_text().replace("delay: 60s, ", ""))
             with Server(world.workspace):
-                terminal.expect("✅ Soon.")
+                terminal.expect("✅ Late.")
                 leave(terminal)
 
     def test_a_proxy_that_cuts_what_takes_long_is_not_worth_a_word(self, served: Server, way: Relay) -> None:

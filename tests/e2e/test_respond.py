@@ -10,13 +10,11 @@ import pytest
 from agent_md.cli.workspace import login
 from agent_md.executions.model import Outcome, Status
 from tests.support.agent_folder import AgentFolder, call
+from tests.support.gates import GATES, open_gate, until_begun
 from tests.support.processes import Finished
 from tests.support.structured import DATABASE, FEATURES
-from tests.support.waiting import until
 
 TOOLS = '''
-import asyncio
-from pathlib import Path
 from langchain_core.tools import tool
 from agent_md.sdk import interrupt, request_choice, tool_options
 
@@ -37,14 +35,6 @@ def ship(item: str, count: int = 1) -> str:
     with open("shipped", "a") as log:
         log.write(f"{count} {item}\\n")
     return f"shipped {count} {item}"
-
-@tool
-async def gated() -> str:
-    """Ends when the file `gate` is there."""
-    Path("begun").touch()
-    while not Path("gate").exists():
-        await asyncio.sleep(0.01)
-    return "through"
 '''
 CONFIRM = call("ship", item="birds")
 INPUT = call("ask_user", question="Title?")
@@ -57,12 +47,13 @@ QUESTIONS = call("ask_user_question", questions=[DATABASE, FEATURES])
 @pytest.fixture
 def asking(folder: AgentFolder) -> AgentFolder:
     folder.tools("asking", TOOLS)
+    folder.tools("gates", GATES)
     return folder
 
 
 def waiting(folder: AgentFolder, *calls: dict[str, Any], settings: str = "") -> None:
     """Leaves execution 1 waiting with one request a call."""
-    folder.agent("asker", [{"calls": list(calls)}, {"text": "Done."}], f"tools: [asking]\n{settings}")
+    folder.agent("asker", [{"calls": list(calls)}, {"text": "Done."}], f"tools: [asking, gates]\n{settings}")
     assert folder.cli("run", "asker").code == 3
 
 
@@ -286,7 +277,7 @@ def driven(folder: AgentFolder) -> Any:
     """Execution 1 works on one call and has an open request of another."""
     folder.agent("asker", [{"calls": [CONFIRM, call("gated")]}, {"text": "Done."}], "tools: [asking]")
     run = folder.cli.start("run", "asker")
-    until((folder.path / "begun").exists)
+    until_begun(folder.path)
     return run
 
 
@@ -297,7 +288,7 @@ def test_an_answer_while_a_live_process_drives_is_handed_over(asking: AgentFolde
     assert ended.out == (
         "Recorded. Execution 1 is driven by a live process, which goes on with it. `agentmd logs -f -e 1` follows it\n"
     )
-    asking.file("gate")
+    open_gate(asking.path)
     assert run.wait().code == 0
     assert asking.results() == ["shipped 1 birds", "through"]
 
@@ -309,7 +300,7 @@ def test_an_answer_that_is_handed_over_as_json(asking: AgentFolder) -> None:
     assert ended.code == 0
     assert [line["event"] for line in lines] == ["execution_started", "handed_over"]
     assert {line["execution_id"] for line in lines} == {1}
-    asking.file("gate")
+    open_gate(asking.path)
     assert run.wait().code == 0
 
 

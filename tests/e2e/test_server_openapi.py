@@ -48,22 +48,22 @@ def tcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         assert server.client.get("/health").status == 200
 
 
-def _hold(server: Server, examples: int) -> None:
+def _check_routes(server: Server, examples: int) -> None:
     """Sends examples of every route that answers at once and leaves the server alive: good ones, then bad ones."""
     routes = schemathesis.openapi.from_url(f"{server.address['url']}/openapi.json")
     good = bad = 0
     for found in routes.exclude(path_regex="stream$|shutdown$").get_all_operations():
         route = found.ok()
-        _hold_of(route.as_strategy(generation_mode=GenerationMode.POSITIVE), examples)
+        _check_route(route.as_strategy(generation_mode=GenerationMode.POSITIVE), examples)
         good += 1
         with suppress(Unsatisfiable):  # a route that takes anything, or nothing
-            _hold_of(route.as_strategy(generation_mode=GenerationMode.NEGATIVE), examples)
+            _check_route(route.as_strategy(generation_mode=GenerationMode.NEGATIVE), examples)
             bad += 1
     assert good >= 18
     assert bad >= 8
 
 
-def _hold_of(cases: SearchStrategy[schemathesis.Case], examples: int) -> None:
+def _check_route(cases: SearchStrategy[schemathesis.Case], examples: int) -> None:
     @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(case=cases)
     def holds(case: schemathesis.Case) -> None:
@@ -73,9 +73,9 @@ def _hold_of(cases: SearchStrategy[schemathesis.Case], examples: int) -> None:
 
 
 def test_a_few_requests_of_each_route(tcp: Server) -> None:
-    _hold(tcp, 10)
+    _check_routes(tcp, 10)
 
 
 @pytest.mark.stress
 def test_many_requests_of_each_route(tcp: Server) -> None:
-    _hold(tcp, 1000)
+    _check_routes(tcp, 1000)

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from tests.support.gates import GATES, open_gate
 from tests.support.server import Server, respond, run, take, wait_for
 from tests.support.waiting import until
 from tests.support.world import World
@@ -97,16 +98,26 @@ class TestStreams:
         respond(server.client, execution, {"approved": True})
         wait_for(server.client, execution, "success")
         for client in sockets:
+            assert client.recv(100).startswith(b"HTTP/1.1 200 OK")
             client.close()
         until(lambda: server.client.get("/info").body["active_streams"] == 0)
+        assert server.client.get("/health").status == 200
 
     def test_pieces_of_a_message_come_before_it_is_whole(self, server: Server) -> None:
-        (server.workspace / "agents/_config/scripts/worker.yaml").write_text(
-            "conversations: [{turns: [{delay: 500ms, text: 'One two three four five six.'}]}]"
+        agents = server.workspace / "agents"
+        (agents / "_config/tools/gates.py").write_text(GATES)
+        (agents / "worker.md").write_text((agents / "worker.md").read_text().replace("[effects]", "[effects, gates]"))
+        (agents / "_config/scripts/worker.yaml").write_text(
+            "conversations: [{turns: [{calls: [{name: gated}]}, {text: 'One two three four five six.'}]}]"
         )
         execution = run(server.client)
         with server.client.stream(f"/executions/{execution}/stream") as events:
+            before = [next(events)]
+            while before[-1].event != "tool_call":
+                before.append(next(events))
+            open_gate(server.workspace)  # from here on the stream is live
             seen = list(events)
+        assert "delta" not in [event.event for event in before]
         pieces = [event for event in seen if event.event == "delta"]
         assert [event.id for event in pieces] == [None] * len(pieces)
         assert "".join(event.data["text"] for event in pieces) == "One two three four five six."
@@ -150,7 +161,7 @@ class TestStreams:
             assert server.client.get("/info").body["active_streams"] == 1
             started = time.monotonic()
             assert server.stop().code == 0
-            assert time.monotonic() - started < 5
+            assert time.monotonic() - started < 5  # not for as long as the reader stands still, which is for good
         finally:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)

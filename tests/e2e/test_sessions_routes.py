@@ -40,18 +40,6 @@ def _agent(world: World, name: str, more: str = "") -> None:
 
 
 @pytest.fixture(scope="module")
-def plain_world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return talking_world(tmp_path_factory.mktemp("plain") / "ws")
-
-
-@pytest.fixture(scope="module")
-def plain(plain_world: World) -> Iterator[Server]:
-    """A server without any settings."""
-    with Server(plain_world.workspace) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def open_world(tmp_path_factory: pytest.TempPathFactory) -> World:
     world = talking_world(tmp_path_factory.mktemp("open") / "ws", CONFIG)
     _agent(world, "Café au lait")
@@ -83,12 +71,12 @@ class TestWhere:
         assert other.delete().status == 204
         assert other.get().status == 404
 
-    def test_without_a_default_an_agent_is_needed(self, plain: Server) -> None:
-        refused = plain.client.post("/sessions", {})
+    def test_without_a_default_an_agent_is_needed(self, served: Server) -> None:
+        refused = served.client.post("/sessions", {})
         assert refused.status == 422
         assert "server.default_agent" in refused.body["detail"]
-        assert plain.client.post("/sessions", {"agent": "nobody"}).status == 404
-        assert plain.client.post("/sessions", {"agent": "worker"}).status == 201
+        assert served.client.post("/sessions", {"agent": "nobody"}).status == 404
+        assert served.client.post("/sessions", {"agent": "worker"}).status == 201
 
     def test_in_an_agents_path_no_other_one_is_named(self, server: Server) -> None:
         assert server.client.post(f"{WORKER}/sessions", {"agent": "Worker"}).status == 201
@@ -112,42 +100,42 @@ class TestWhere:
         accepted = server.client.post(f"{place}/messages", {"content": "hello"})
         assert (accepted.status, accepted.headers["location"]) == (202, place)
 
-    def test_the_listing(self, plain: Server, plain_world: World) -> None:
-        _agent(plain_world, "lister")
-        first, second = (Talk.begin(plain, base="/agents/lister") for _ in range(2))
+    def test_the_listing(self, served: Server, talking: World) -> None:
+        _agent(talking, "lister")
+        first, second = (Talk.begin(served, base="/agents/lister") for _ in range(2))
         first.told("hello")
         second.told("one")
-        listed = plain.client.get("/agents/lister/sessions").body
+        listed = served.client.get("/agents/lister/sessions").body
         assert {frozenset(item.items()) for item in listed} == {
             frozenset({"session_id": talk.id, "agent": "lister", "total_messages": 2, "status": status}.items())
             for talk, status in ((first, "idle"), (second, "interrupted"))
         }
         assert [item["session_id"] for item in listed] == [second.id, first.id]
-        assert {first.id, second.id} <= {item["session_id"] for item in plain.client.get("/sessions").body}
-        assert plain.client.get("/agents/nobody/sessions").status == 404
+        assert {first.id, second.id} <= {item["session_id"] for item in served.client.get("/sessions").body}
+        assert served.client.get("/agents/nobody/sessions").status == 404
 
-    def test_a_session_outlives_the_file_of_its_agent(self, plain: Server, plain_world: World) -> None:
-        _agent(plain_world, "fleeting")
-        talk = Talk.begin(plain, base="/agents/fleeting")
+    def test_a_session_outlives_the_file_of_its_agent(self, served: Server, talking: World) -> None:
+        _agent(talking, "fleeting")
+        talk = Talk.begin(served, base="/agents/fleeting")
         (asked,) = talk.told("one")["interrupts"]
-        (plain_world.workspace / "agents/fleeting.md").unlink()
-        assert plain.client.get("/agents/fleeting/sessions").body[0]["session_id"] == talk.id
+        (talking.workspace / "agents/fleeting.md").unlink()
+        assert served.client.get("/agents/fleeting/sessions").body[0]["session_id"] == talk.id
         assert talk.resume(asked, {"approved": False}).status == 200
         assert talk.rest()["response"]["content"] == "It was decided."
         assert talk.say("hello").status == 404
         assert talk.delete().status == 204
 
-    def test_an_agent_that_cannot_run_begins_nothing(self, plain: Server, plain_world: World) -> None:
-        _agent(plain_world, "resting", "enabled: false\n")
-        folder = plain_world.workspace / "agents"
+    def test_an_agent_that_cannot_run_begins_nothing(self, served: Server, talking: World) -> None:
+        _agent(talking, "resting", "enabled: false\n")
+        folder = talking.workspace / "agents"
         (folder / "broken.md").write_text("---\nconfrim: x\n---\n")
         (folder / "keyless.md").write_text("---\nmodel: {provider: google, name: gemini-2.5-flash}\n---\n")
         statuses = {
-            name: plain.client.post(f"/agents/{name}/sessions").status
+            name: served.client.post(f"/agents/{name}/sessions").status
             for name in ("resting", "broken", "keyless", "none")
         }
         assert statuses == {"resting": 409, "broken": 422, "keyless": 422, "none": 404}
-        talk = Talk.begin(plain)
+        talk = Talk.begin(served)
         (folder / "worker.md").rename(folder / "away")
         try:
             assert talk.say("hello").status == 404
@@ -155,23 +143,23 @@ class TestWhere:
             (folder / "away").rename(folder / "worker.md")
         assert talk.told("hello")["status"] == "idle"
 
-    def test_health_tells_working_from_waiting(self, plain: Server) -> None:
-        before = plain.client.get("/health").body
+    def test_health_tells_working_from_waiting(self, served: Server) -> None:
+        before = served.client.get("/health").body
         assert (before["status"], before["max_workers"]) == ("ok", 32)
-        asking, slow = Talk.begin(plain), Talk.begin(plain)
+        asking, slow = Talk.begin(served), Talk.begin(served)
         asking.told("one")
         slow.say("slow")
         slow.until_driven()
-        now = plain.client.get("/agents/worker/health").body
+        now = served.client.get("/agents/worker/health").body
         grown = {name: now[name] - before[name] for name in before if name != "status"}
         assert grown == {"working": 1, "waiting": 1, "max_workers": 0, "running_workers": 1, "total_sessions": 2}
-        assert plain.client.get("/agents/nobody/health").status == 404
+        assert served.client.get("/agents/nobody/health").status == 404
         slow.delete()
 
 
 class TestIds:
-    def test_ids_are_uuids(self, plain: Server) -> None:
-        made = plain.client.post(f"{WORKER}/sessions").body["session_id"]
+    def test_ids_are_uuids(self, served: Server) -> None:
+        made = served.client.post(f"{WORKER}/sessions").body["session_id"]
         assert str(uuid.UUID(made)) == made
         assert uuid.UUID(made).version == 4
 
@@ -200,8 +188,8 @@ class TestIds:
         assert refused.status == 400
         assert "UUID" in refused.body["detail"]
 
-    def test_unless_it_is_off(self, plain: Server) -> None:
-        refused = plain.client.request("PUT", f"{WORKER}/sessions/{uuid.uuid4()}")
+    def test_unless_it_is_off(self, served: Server) -> None:
+        refused = served.client.request("PUT", f"{WORKER}/sessions/{uuid.uuid4()}")
         assert (refused.status, refused.headers["allow"]) == (405, "GET, DELETE")
         assert "server.allow_custom_ids" in refused.body["detail"]
 
@@ -253,27 +241,27 @@ class TestMessages:
         assert talk.executions() == []
 
     @pytest.mark.parametrize("message", [STATE[0], STATE[2], STATE[3]], ids=lambda message: message["role"])
-    def test_other_roles_are_not_trusted_unless_told(self, plain: Server, message: dict[str, Any]) -> None:
-        refused = plain.client.post(f"{WORKER}/sessions", {"state": [message]})
+    def test_other_roles_are_not_trusted_unless_told(self, served: Server, message: dict[str, Any]) -> None:
+        refused = served.client.post(f"{WORKER}/sessions", {"state": [message]})
         assert refused.status == 422
         assert "server.trusted_roles" in refused.body["detail"]
-        talk = Talk.begin(plain, {"state": [STATE[1]]})
+        talk = Talk.begin(served, {"state": [STATE[1]]})
         refused = talk.client.post(f"{talk.path}/messages", message)
         assert "server.trusted_roles" in refused.body["detail"]
 
     @pytest.mark.parametrize(
         "raw", [b"{", b"null", b"[]", b'{"content": "\xff"}', b'{"content": 1e999}', b"[" * 99_999]
     )
-    def test_hostile_bodies(self, plain: Server, raw: bytes) -> None:
-        talk = Talk.begin(plain)
+    def test_hostile_bodies(self, served: Server, raw: bytes) -> None:
+        talk = Talk.begin(served)
         for path in ("messages", "resume"):
-            assert plain.client.request("POST", f"{talk.path}/{path}", raw=raw).status in (400, 422)
+            assert served.client.request("POST", f"{talk.path}/{path}", raw=raw).status in (400, 422)
         deep = b'{"content": "x", "user_params": {"a": ' + b"[" * 200 + b"]" * 200 + b"}}"
-        assert plain.client.request("POST", f"{talk.path}/messages", raw=deep).status == 422
+        assert served.client.request("POST", f"{talk.path}/messages", raw=deep).status == 422
         assert talk.executions() == []
 
-    def test_a_webhook_is_kept_out_of_sight(self, plain: Server, plain_world: World) -> None:
-        talk = Talk.begin(plain)
+    def test_a_webhook_is_kept_out_of_sight(self, served: Server, talking: World) -> None:
+        talk = Talk.begin(served)
         hook = {"url": "https://example.com/hook", "token": "hook-token", "include_messages": True}
         refused = talk.say("hello", webhook={**hook, "url": "file:///etc/passwd"})
         assert refused.status == 422
@@ -281,11 +269,11 @@ class TestMessages:
         assert talk.executions() == []
         assert talk.say("slow", webhook=hook).status == 202
         (turn,) = talk.executions()
-        with sqlite3.connect(f"file:{plain_world.workspace}/.agentmd/agentmd.db?mode=ro", uri=True) as database:
+        with sqlite3.connect(f"file:{talking.workspace}/.agentmd/agentmd.db?mode=ro", uri=True) as database:
             kept = database.execute("SELECT url, token FROM webhook_targets WHERE execution_id = ?", (turn["id"],))
             assert kept.fetchall() == [("https://example.com/hook", "hook-token")]
         database.close()
-        for shown in (talk.get(), plain.client.get(f"/executions/{turn['id']}/messages")):
+        for shown in (talk.get(), served.client.get(f"/executions/{turn['id']}/messages")):
             assert "hook-token" not in str(shown)
         talk.delete()
 

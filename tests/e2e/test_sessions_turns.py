@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
-
-import pytest
 
 from tests.support.server import Server, run
 from tests.support.sessions import Talk, talking_world
 from tests.support.waiting import until
 from tests.support.world import World
 
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return talking_world(tmp_path_factory.mktemp("turns") / "ws")
-
-
-@pytest.fixture(scope="module")
-def server(world: World) -> Iterator[Server]:
-    with Server(world.workspace) as running:
-        yield running
-
-
-@pytest.fixture
-def talk(server: Server) -> Talk:
-    return Talk.begin(server)
-
-
 IDLE = {"status": "idle", "response": None, "error": None, "interrupts": None}
 
 
 class TestTurns:
-    def test_a_session_is_begun_empty(self, server: Server) -> None:
-        made = server.client.post("/agents/worker/sessions")
+    def test_a_session_is_begun_empty(self, served: Server) -> None:
+        made = served.client.post("/agents/worker/sessions")
         assert (made.status, made.body) == (201, {**IDLE, "session_id": made.body["session_id"]})
         assert made.headers["location"] == f"/agents/worker/sessions/{made.body['session_id']}"
-        assert server.client.get(made.headers["location"]).body == made.body
-        assert server.client.get(f"{made.headers['location']}/messages").body == []
+        assert served.client.get(made.headers["location"]).body == made.body
+        assert served.client.get(f"{made.headers['location']}/messages").body == []
 
     def test_a_turn(self, talk: Talk) -> None:
         accepted = talk.say("hello")
@@ -92,9 +72,9 @@ class TestTurns:
         assert talk.told("hello")["status"] == "idle"
         assert talk.texts() == ["fails later", "First.", "did U", "hello", "Hello."]
 
-    def test_runs_in_a_session_are_turns_of_it(self, server: Server) -> None:
-        run(server.client, {"message": "hello", "session_id": "of a run, é"})
-        talk = Talk(server.client, "of%20a%20run%2C%20%C3%A9")
+    def test_runs_in_a_session_are_turns_of_it(self, served: Server) -> None:
+        run(served.client, {"message": "hello", "session_id": "of a run, é"})
+        talk = Talk(served.client, "of%20a%20run%2C%20%C3%A9")
         talk.rest()
         assert talk.get().body["response"] == {"role": "assistant", "content": "Hello."}
         assert talk.told("hello again")["status"] == "idle"
@@ -110,8 +90,8 @@ class TestTurns:
 
 
 class TestInterrupts:
-    def test_two_guarded_calls_of_one_turn(self, talk: Talk, world: World) -> None:
-        before = world.effects()
+    def test_two_guarded_calls_of_one_turn(self, talk: Talk, talking: World) -> None:
+        before = talking.effects()
         asked = talk.told("two")
         assert (asked["status"], asked["response"], asked["error"]) == ("interrupted", None, None)
         first, second = asked["interrupts"]
@@ -137,16 +117,16 @@ class TestInterrupts:
         assert talk.resume(second, {"approved": False, "reason": "no"}).body["status"] == "idle"
         assert talk.resume(second, {"approved": True}).status == 409
         assert talk.texts()[2:4] == ["did A", "Action denied by user: no"]
-        assert world.effects() - before == {"A": 1}
+        assert talking.effects() - before == {"A": 1}
 
-    def test_what_is_no_decision_runs_nothing(self, talk: Talk, world: World) -> None:
-        before = world.effects()
+    def test_what_is_no_decision_runs_nothing(self, talk: Talk, talking: World) -> None:
+        before = talking.effects()
         (asked,) = talk.told("one")["interrupts"]
         wrong = [{"approved": "false"}, {"approved": None}, {"approved": 1}, {}, None, True, "yes", []]
         for value in (*wrong, {"approved": True, "x": 1}, {"answers": {"Approve?": "Yes"}}):
             assert talk.resume(asked, value).status == 422, value
         assert [i["interrupt_id"] for i in talk.get().body["interrupts"]] == [asked["interrupt_id"]]
-        assert world.effects() == before
+        assert talking.effects() == before
 
     def test_a_value_is_required(self, talk: Talk) -> None:
         (asked,) = talk.told("one")["interrupts"]
@@ -154,13 +134,13 @@ class TestInterrupts:
             assert talk.client.post(f"{talk.path}/resume", body).status == 422
         assert talk.get().body["status"] == "interrupted"
 
-    def test_arguments_can_be_edited(self, talk: Talk, world: World) -> None:
+    def test_arguments_can_be_edited(self, talk: Talk, talking: World) -> None:
         (asked,) = talk.told("one")["interrupts"]
         assert talk.resume(asked, {"approved": True, "args": {"wrong": 1}}).status == 422
         assert talk.resume(asked, {"approved": True, "args": {"key": "edited"}}).status == 200
         assert talk.rest()["status"] == "idle"
         assert "did edited" in talk.texts()[2]
-        assert world.effects()["edited"] == 1
+        assert talking.effects()["edited"] == 1
 
     def test_questions_of_a_tool(self, talk: Talk) -> None:
         (asked,) = talk.told("question")["interrupts"]
@@ -182,26 +162,26 @@ class TestInterrupts:
         assert talk.resume(asked, None).status == 200
         assert talk.rest()["response"]["content"] == "There."
 
-    def test_nothing_to_resume(self, server: Server, talk: Talk) -> None:
+    def test_nothing_to_resume(self, served: Server, talk: Talk) -> None:
         talk.told("hello")
         refused = talk.resume("nonsense", {"approved": True})
         assert refused.status == 409
         assert "not interrupted" in refused.body["detail"]
-        other = Talk.begin(server)
+        other = Talk.begin(served)
         (asked,) = other.told("one")["interrupts"]
         assert talk.resume(asked, {"approved": True}).status == 409
         talk.told("one")
         assert talk.resume(asked, {"approved": True}).status == 404
         assert other.get().body["status"] == "interrupted"
-        assert Talk(server.client, "none").resume(asked, {"approved": True}).status == 404
+        assert Talk(served.client, "none").resume(asked, {"approved": True}).status == 404
 
-    def test_fifty_answers_at_once(self, talk: Talk, world: World) -> None:
-        before = world.effects()
+    def test_fifty_answers_at_once(self, talk: Talk, talking: World) -> None:
+        before = talking.effects()
         (asked,) = talk.told("one")["interrupts"]
         with ThreadPoolExecutor(25) as pool:
             answers = list(pool.map(lambda n: talk.resume(asked, {"approved": n % 2 == 0}), range(50)))
         talk.rest()
-        won = (world.effects() - before)["A"] == 1
+        won = (talking.effects() - before)["A"] == 1
         assert [answer.status for answer in answers] == [200 if (n % 2 == 0) == won else 409 for n in range(50)]
 
     def test_of_ten_messages_at_once_one_is_taken(self, talk: Talk) -> None:
@@ -231,9 +211,9 @@ class TestDeletion:
             assert answer.status == 404
             assert "session not found" in answer.body["detail"]
 
-    def test_while_a_stubborn_call_runs(self, talk: Talk, world: World) -> None:
+    def test_while_a_stubborn_call_runs(self, talk: Talk, talking: World) -> None:
         talk.say("stubborn")
-        until(lambda: world.effects()["begun"])
+        until(lambda: talking.effects()["begun"])
         (turn,) = talk.executions()
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(talk.get, "?wait=true")
@@ -242,13 +222,13 @@ class TestDeletion:
         until(lambda: talk.client.get(f"/executions/{turn['id']}").body["status"] == "aborted")
         log = talk.client.get(f"/executions/{turn['id']}/messages").body
         assert [entry["event_type"] for entry in log].count("tool_result") == 1
-        (world.workspace / "let-go").touch()
+        (talking.workspace / "let-go").touch()
         assert talk.get().status == 404
         assert talk.say("hello").status == 404
         assert talk.id not in [s["session_id"] for s in talk.client.get("/sessions").body]
 
-    def test_messages_and_deletions_at_once(self, server: Server) -> None:
-        talks = [Talk.begin(server) for _ in range(10)]
+    def test_messages_and_deletions_at_once(self, served: Server) -> None:
+        talks = [Talk.begin(served) for _ in range(10)]
 
         def race(step: int) -> int:
             talk = talks[step // 2]
@@ -259,8 +239,30 @@ class TestDeletion:
         assert set(statuses[::2]) == {204}
         assert set(statuses[1::2]) <= {202, 404}
         assert [talk.get().status for talk in talks] == [404] * 10
-        until(lambda: not server.client.get("/health").body["working"])
+        until(lambda: not served.client.get("/health").body["working"])
         assert [talk.get().status for talk in talks] == [404] * 10
+
+    def test_by_another_process_while_messages_come(self, served: Server, talking: World) -> None:
+        talks = [Talk.begin(served) for _ in range(40)]
+        store = talking.store()
+        with closing(store), ThreadPoolExecutor(1) as pool:
+            for talk in talks:
+                saying = pool.submit(talk.say, "hello")
+                store.sessions.delete("worker", talk.id, by="ttl")
+                assert saying.result().status in (202, 404)
+        assert [talk.get().status for talk in talks] == [404] * 40
+
+    def test_while_it_waits_and_every_place_is_taken(self, tmp_path: Path) -> None:
+        with Server(talking_world(tmp_path / "ws", "server: {max_concurrent: 1}\n").workspace) as server:
+            waiting, working = Talk.begin(server), Talk.begin(server)
+            waiting.told("one")
+            (turn,) = waiting.executions()
+            working.say("slow")
+            working.until_driven()
+            assert waiting.delete().status == 204
+            assert server.client.get(f"/executions/{turn['id']}").body["status"] == "aborted"
+            assert server.client.get("/pending").body == []
+            assert working.get().body["status"] == "running"
 
 
 def test_an_answer_that_takes_long_to_check_holds_up_nobody(tmp_path: Path) -> None:
@@ -272,12 +274,11 @@ def test_an_answer_that_takes_long_to_check_holds_up_nobody(tmp_path: Path) -> N
         talk = Talk.begin(server)
         (asked,) = talk.told("place")["interrupts"]
         answering = pool.submit(talk.resume, asked, "a" * 40 + "!")
-        longest = 0.0
+        others = 0
         while not answering.done():
-            begun = time.monotonic()
             assert talk.client.get("/health").status == 200
-            longest = max(longest, time.monotonic() - begun)
-        assert longest < 1.5
+            others += 1
+        assert others > 10  # if it held them up: the first, and perhaps one at the very end
         assert answering.result().status == 422
         assert talk.get().body["status"] == "interrupted"
         assert talk.resume(asked, "aa").status == 200

@@ -20,23 +20,7 @@ from tests.support.waiting import until
 from tests.support.world import World
 
 SOON = 4.0
-"""Seconds; far below how often a session is looked at without being told."""
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return talking_world(tmp_path_factory.mktemp("waiting") / "ws")
-
-
-@pytest.fixture(scope="module")
-def server(world: World) -> Iterator[Server]:
-    with Server(world.workspace) as running:
-        yield running
-
-
-@pytest.fixture
-def talk(server: Server) -> Talk:
-    return Talk.begin(server)
+"""Seconds; far below how often a session is looked at without being told, and how long a wait lasts by default."""
 
 
 def _waiters(talk: Talk) -> int:
@@ -58,10 +42,12 @@ def _taken(action: Callable[[], object]) -> float:
     return time.monotonic() - begun
 
 
-def test_the_end_of_a_turn_wakes(talk: Talk) -> None:
+def test_the_end_of_a_turn_wakes(talk: Talk, talking: World) -> None:
+    talk.say("soon")
     with ThreadPoolExecutor(1) as pool:
-        talk.say("soon")
-        assert _poll(pool, talk).result(timeout=5).body["response"]["content"] == "Soon."
+        polling = _poll(pool, talk)
+        talk.open_gate(talking.workspace)
+        assert polling.result(timeout=5).body["response"]["content"] == "Soon."
 
 
 @pytest.mark.parametrize(("message", "status"), [("fails at once", "error"), ("two", "interrupted"), ("hello", "idle")])
@@ -100,11 +86,11 @@ def test_cancelling_the_turn_wakes(talk: Talk) -> None:
         assert (found["status"], found["error"]) == ("error", "cancelled by api")
 
 
-def test_the_command_line_wakes(talk: Talk, world: World) -> None:
+def test_the_command_line_wakes(talk: Talk, talking: World) -> None:
     talk.say("slow")
     with ThreadPoolExecutor(1) as pool:
         polling = _poll(pool, talk)
-        assert world.cli("cancel", str(talk.executions()[0]["id"])).code == 0
+        assert talking.cli("cancel", str(talk.executions()[0]["id"])).code == 0
         assert polling.result(timeout=5).body["status"] == "error"
 
 
@@ -128,13 +114,13 @@ def test_a_wait_that_cannot_be_kept_is_refused(talk: Talk, query: str) -> None:
     assert talk.get(f"?wait=true&{query}").status == 422
 
 
-def test_a_client_that_leaves_is_not_waited_for(talk: Talk, server: Server) -> None:
+def test_a_client_that_leaves_is_not_waited_for(talk: Talk, served: Server) -> None:
     talk.say("slow")
     before = _waiters(talk)
     gone = []
     for _ in range(20):
         client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        client.connect(str(server.client.socket_path))
+        client.connect(str(served.client.socket_path))
         client.sendall(f"GET {talk.path}?wait=true HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         gone.append(client)
     until(lambda: _waiters(talk) == before + 20)
@@ -157,12 +143,20 @@ def _driven_here(world: World, talk: Talk) -> Iterator[Journal]:
         store.close()
 
 
-def test_what_another_process_does_wakes(talk: Talk, world: World) -> None:
-    with _driven_here(world, talk) as journal, ThreadPoolExecutor(1) as pool:
+def test_what_another_process_does_wakes(talk: Talk, talking: World) -> None:
+    with _driven_here(talking, talk) as journal, ThreadPoolExecutor(1) as pool:
         polling = _poll(pool, talk)
         asked = ask(journal)
         assert _taken(lambda: polling.result(timeout=5)) < SOON
         assert [interrupt["interrupt_id"] for interrupt in polling.result().body["interrupts"]] == asked
+
+
+def test_deletion_wakes_also_while_another_process_is_at_the_turn(talk: Talk, talking: World) -> None:
+    with _driven_here(talking, talk), ThreadPoolExecutor(1) as pool:
+        polling = _poll(pool, talk)
+        talk.delete()
+        assert _taken(lambda: polling.result(timeout=20)) < SOON
+        assert polling.result().status == 404
 
 
 def test_a_stop_of_the_server_answers(tmp_path: Path) -> None:
@@ -189,9 +183,10 @@ def test_each_of_several_turns_at_once_wakes(tmp_path: Path, messages: tuple[str
         talk = Talk.begin(server)
         for message in messages:
             _start(talk, message)
-        begun = time.monotonic()
-        assert pool.submit(talk.get, "?wait=true").result(timeout=20).body["status"] == "interrupted"
-        assert time.monotonic() - begun < 5
+        polling = _poll(pool, talk)
+        talk.open_gate(world.workspace)
+        assert _taken(lambda: polling.result(timeout=20)) < SOON
+        assert polling.result().body["status"] == "interrupted"
 
 
 def test_a_turn_that_begins_while_another_is_waited_for_wakes_too(tmp_path: Path) -> None:
@@ -203,7 +198,7 @@ def test_a_turn_that_begins_while_another_is_waited_for_wakes_too(tmp_path: Path
         _start(talk, "slow")
         polling = _poll(pool, talk)
         _start(talk, "one")
-        assert _taken(lambda: polling.result(timeout=20)) < 5
+        assert _taken(lambda: polling.result(timeout=20)) < SOON
         assert polling.result().body["status"] == "interrupted"
 
 

@@ -12,9 +12,11 @@ from agent_md.cli.workspace import login
 from agent_md.executions.model import Outcome, Status
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.forked_terminal import ForkedTerminal
+from tests.support.gates import GATES, open_gate, until_begun
 from tests.support.waiting import until
 
 AT_ONCE_S = 2.0
+"""Far below the minute that the work would take which is not waited for."""
 
 SLOW = '''
 import asyncio, time
@@ -63,14 +65,6 @@ def littering() -> str:
     """Leaves a thread that works for a minute."""
     ThreadPoolExecutor().submit(time.sleep, 60)
     return "left"
-
-@tool
-async def gated() -> str:
-    """Ends when the file `gate` is there."""
-    begun()
-    while not Path("gate").exists():
-        await asyncio.sleep(0.01)
-    return "through"
 '''
 
 
@@ -78,16 +72,13 @@ async def gated() -> str:
 def working(folder: AgentFolder) -> AgentFolder:
     """Agents that delete, think for a minute, or call one of the tools above."""
     folder.tools("slow", SLOW)
+    folder.tools("gates", GATES)
     folder.file("a.txt")
     folder.agent("cleaner", [{"calls": [call("file_delete", path="a.txt")]}, {"text": "Done."}])
     folder.agent("thinker", [{"delay": "1m", "text": "Done."}])
     for tool in ("slow_sync", "slow_async", "stubborn", "blocking", "littering", "gated"):
-        folder.agent(tool, [{"calls": [call(tool)]}, {"text": "Done."}], "tools: [slow]")
+        folder.agent(tool, [{"calls": [call(tool)]}, {"text": "Done."}], "tools: [slow, gates]")
     return folder
-
-
-def begun(folder: AgentFolder) -> None:
-    until((folder.path / "begun").exists)
 
 
 def ends_at_once(terminal: ForkedTerminal) -> int:
@@ -129,7 +120,7 @@ def test_ctrl_c_in_a_model_call_cancels(working: AgentFolder) -> None:
 @pytest.mark.parametrize("tool", ["slow_sync", "slow_async", "stubborn"])
 def test_ctrl_c_in_a_tool_cancels_and_the_call_may_have_run(working: AgentFolder, tool: str) -> None:
     with working.terminal("run", tool) as terminal:
-        begun(working)
+        until_begun(working.path)
         terminal.send("\x03")
         assert ends_at_once(terminal) == 130
     assert working.execution().status is Status.ABORTED
@@ -139,7 +130,7 @@ def test_ctrl_c_in_a_tool_cancels_and_the_call_may_have_run(working: AgentFolder
 
 def test_a_second_ctrl_c_leaves_at_once_and_the_store_is_consistent(working: AgentFolder) -> None:
     with working.terminal("run", "stubborn") as terminal:
-        begun(working)
+        until_begun(working.path)
         terminal.send("\x03")
         until((working.path / "refused").exists)
         terminal.send("\x03")
@@ -154,7 +145,7 @@ def test_a_second_ctrl_c_leaves_at_once_and_the_store_is_consistent(working: Age
 
 def test_a_tool_that_blocks_everything_is_left_by_the_second_ctrl_c(working: AgentFolder) -> None:
     with working.terminal("run", "blocking") as terminal:
-        begun(working)
+        until_begun(working.path)
         terminal.send("\x03")
         terminal.expect("press Ctrl-C again to leave at once\n")
         terminal.send("\x03")
@@ -177,7 +168,7 @@ def test_ctrl_c_while_following_only_leaves(working: AgentFolder) -> None:
         " {calls: [{name: gated}]}, {text: Done.}]}]"
     )
     (working.path / "agents/cleaner.md").write_text(
-        "---\nmodel: {provider: script, name: cleaner}\ntools: [slow]\n---\nWork.\n"
+        "---\nmodel: {provider: script, name: cleaner}\ntools: [gates]\n---\nWork.\n"
     )
     with working.terminal("run", "cleaner") as terminal:
         terminal.expect("[y/N]: ")
@@ -187,7 +178,7 @@ def test_ctrl_c_while_following_only_leaves(working: AgentFolder) -> None:
         terminal.send("\x03")
         assert ends_at_once(terminal) == 130
         assert terminal.screen.endswith("execution 1 goes on without this terminal: agentmd logs -e 1\n")
-    working.file("gate")
+    open_gate(working.path)
     assert driver.wait().code == 0
     assert working.execution().status is Status.SUCCESS
 
@@ -195,7 +186,7 @@ def test_ctrl_c_while_following_only_leaves(working: AgentFolder) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_while_it_works_leaves_it_queued(working: AgentFolder, number: signal.Signals) -> None:
     with working.terminal("run", "gated") as terminal:
-        begun(working)
+        until_begun(working.path)
         terminal.signal(number)
         assert ends_at_once(terminal) == 128 + number
         assert terminal.screen.endswith("execution 1 was left as it is; `agentmd resume 1` goes on\n")
@@ -220,7 +211,7 @@ def test_a_signal_at_the_question_leaves_it_waiting(working: AgentFolder, number
 def test_a_terminal_that_is_closed_takes_nothing_along(working: AgentFolder, agent: str) -> None:
     with working.terminal("run", agent) as terminal:
         if agent == "gated":
-            begun(working)
+            until_begun(working.path)
         else:
             terminal.expect("[y/N]: ")
         assert terminal.hang_up() == 128 + signal.SIGHUP
@@ -231,7 +222,7 @@ def test_a_terminal_that_is_closed_takes_nothing_along(working: AgentFolder, age
 
 def test_sigkill_frees_the_execution_for_the_next(working: AgentFolder) -> None:
     run = working.cli.start("run", "gated")
-    begun(working)
+    until_begun(working.path)
     run.kill()
     assert run.wait().killed
     assert working.execution().status is Status.RUNNING
@@ -240,7 +231,7 @@ def test_sigkill_frees_the_execution_for_the_next(working: AgentFolder) -> None:
 
 def test_cancel_tells_the_process_that_drives(working: AgentFolder) -> None:
     run = working.cli.start("run", "slow_async")
-    begun(working)
+    until_begun(working.path)
     cancelled = working.cli("cancel", "1")
     assert (cancelled.code, cancelled.out) == (0, "Execution 1 is aborted.\n")
     ended = run.wait()
@@ -250,7 +241,7 @@ def test_cancel_tells_the_process_that_drives(working: AgentFolder) -> None:
 
 def test_cancel_of_a_process_that_does_not_listen_says_that_it_was_told(working: AgentFolder) -> None:
     run = working.cli.start("run", "slow_async")
-    begun(working)
+    until_begun(working.path)
     os.kill(run.pid, signal.SIGSTOP)
     try:
         cancelled = working.cli("cancel", "1")
@@ -283,14 +274,13 @@ def test_the_answer_of_an_interrupted_prompt_is_not_recorded(working: AgentFolde
 
 
 def test_a_signal_that_is_ignored_from_the_start_stays_ignored(working: AgentFolder) -> None:
-    working.agent("sleeper", [{"text": "Slept.", "delay": "300ms"}])
-
     def like_nohup() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
-    run = working.cli.start("run", "sleeper", prepare=like_nohup)
-    until(lambda: "Running" in run.printed())
+    run = working.cli.start("run", "gated", prepare=like_nohup)
+    until_begun(working.path)
     run.kill(signal.SIGHUP)
+    open_gate(working.path)
     ended = run.wait()
     assert ended.code == 0
-    assert ended.out.endswith("Slept.\n")
+    assert ended.out.endswith("gated ✅ Done.\n")

@@ -17,6 +17,7 @@ from tests.support.agent_folder import AgentFolder, call
 ROOT = Path(__file__).parents[2]
 AGENTMD = [sys.executable, "-m", "agent_md.cli.main"]
 AT_ONCE_S = 2.0
+"""From its last output to the end of a process; a thread or a connection that it waits for holds it for good."""
 
 
 @pytest.fixture

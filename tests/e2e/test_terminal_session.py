@@ -7,6 +7,7 @@ import pytest
 from agent_md.cli.workspace import login
 from agent_md.executions.model import Status
 from tests.support.agent_folder import AgentFolder, call
+from tests.support.gates import GATES, open_gate, until_begun
 
 ASKING = """
 from langchain_core.tools import tool
@@ -183,10 +184,13 @@ def test_what_was_half_typed_never_answers_the_next_question(folder: AgentFolder
 @pytest.mark.parametrize("ahead", ["y\n", "y\ny\n"])
 def test_what_is_typed_while_the_agent_works_answers_nothing(folder: AgentFolder, ahead: str) -> None:
     folder.file("a.txt")
-    folder.agent("cleaner", [{"delay": "300ms", "calls": [call("file_delete", path="a.txt")]}, {"text": "Done."}])
+    folder.tools("gates", GATES)
+    turns = [{"calls": [call("gated")]}, {"calls": [call("file_delete", path="a.txt")]}, {"text": "Done."}]
+    folder.agent("cleaner", turns, "tools: [gates]")
     with folder.terminal("run", "cleaner") as terminal:
-        terminal.expect("▶ Running")
+        until_begun(folder.path)
         terminal.send(ahead)
+        open_gate(folder.path)
         terminal.expect(question("a.txt"))
         terminal.send_line("n")
         assert terminal.exit_code() == 0

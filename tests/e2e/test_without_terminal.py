@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import Outcome, Status
+from agent_md.executions.model import Outcome, Request, Status
 from tests.support.agent_folder import AgentFolder, call
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
 WAITS = "execution 1 waits for an answer: agentmd respond 1 --request 1-0.0\n"
@@ -128,6 +129,13 @@ def test_respond_without_an_answer_asks_for_flags(folder: AgentFolder, file: Pat
     assert folder.execution().status is Status.WAITING
 
 
+def until_expired(request: Request) -> None:
+    """Waits for the clock itself."""
+    deadline = request.expires_at
+    assert deadline is not None
+    until(lambda: time.time() > deadline)
+
+
 def test_a_deadline_passes_while_no_process_lives(folder: AgentFolder) -> None:
     file = folder.file("a.txt")
     folder.agent(
@@ -140,9 +148,7 @@ def test_a_deadline_passes_while_no_process_lives(folder: AgentFolder) -> None:
     )
     assert folder.cli("run", "cleaner").code == 3
     (request,) = folder.requests()
-    assert request.expires_at is not None
-    while time.time() <= request.expires_at:  # what is waited for is the clock itself
-        time.sleep(0.02)
+    until_expired(request)
 
     assert folder.cli("pending").out == "Nothing waits for an answer.\n"
     assert folder.execution().status is Status.QUEUED
@@ -159,9 +165,7 @@ def test_a_late_answer_is_refused_also_when_nobody_looked_before(folder: AgentFo
     folder.agent("cleaner", [{"calls": [call("file_delete", path="a.txt")]}, {"text": "Done."}], "confirm_timeout: 1s")
     assert folder.cli("run", "cleaner").code == 3
     (request,) = folder.requests()
-    assert request.expires_at is not None
-    while time.time() <= request.expires_at:
-        time.sleep(0.02)
+    until_expired(request)
     late = folder.cli("respond", "1", "--yes", "--json")
     assert (late.code, late.out) == (6, "")
     assert "(nobody answered in time)" in late.err

@@ -49,14 +49,18 @@ def answer_all(world: World) -> None:
 
 class TestFullFromOneWriteOn:
     def test_some_writes(self, tmp_path: Path) -> None:
-        for place in random.sample(points(tmp_path), 6):
-            fill_at(tmp_path, place, random.choice([EVERY_FILE, STORE, CHECKPOINTS]))
+        places = points(tmp_path)
+        assert len(places) > 60
+        for place in random.sample(places, 6):
+            check_full_at(tmp_path, place, random.choice([EVERY_FILE, STORE, CHECKPOINTS]))
 
     @pytest.mark.stress
     @pytest.mark.parametrize("only", [EVERY_FILE, STORE, CHECKPOINTS], ids=["all", "store", "checkpoints"])
     def test_every_write(self, tmp_path: Path, only: str) -> None:
-        for place in points(tmp_path):
-            fill_at(tmp_path, place, only)
+        places = points(tmp_path)
+        assert len(places) > 60
+        for place in places:
+            check_full_at(tmp_path, place, only)
 
 
 def points(tmp_path: Path) -> list[tuple[int, int]]:
@@ -73,7 +77,7 @@ def writes_of(world: World, ended: Finished) -> int:
     return world.cli.writes_of_last()
 
 
-def fill_at(tmp_path: Path, place: tuple[int, int], only: str) -> None:
+def check_full_at(tmp_path: Path, place: tuple[int, int], only: str) -> None:
     process, write = place
     world = World(tmp_path / f"{process}-{write}")
     try:

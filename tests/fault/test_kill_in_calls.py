@@ -74,8 +74,9 @@ def test_killed_in_the_model_call(world: World) -> None:
     running = _in_model_call(world)
     running.kill()
     running.wait()
+    assert world.status() is Status.RUNNING
     (world.workspace / "agents/_config/scripts/worker.yaml").write_text(script)
-    world.finish()
+    assert world.finish() is Status.SUCCESS
     world.check()
 
 
@@ -140,10 +141,11 @@ def test_a_checkpoint_copy_of_another_time_repeats_nothing(world: World, tmp_pat
     copy = tmp_path / "copy"
     world.cli("run", "worker")
     world.copy_checkpoints(copy)
-    for _ in range(20):
-        if world.status() is not Status.WAITING:
-            break
+    replaced = 0
+    while world.status() is Status.WAITING and replaced < 20:
         world.respond(world.open_requests()[0])
         world.lose_checkpoints(copy)
-    world.finish()
+        replaced += 1
+    assert 3 <= replaced < 20
+    assert world.finish() is Status.SUCCESS
     world.check()

@@ -139,8 +139,8 @@ def test_the_same_answer_again_gives_the_same_result(one_call: World) -> None:
     assert "approved by" in different.err
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations("ABC"))[:3])
-def test_answered_in_any_order_with_a_kill_after_each(world: World, order: tuple[str, ...]) -> None:
+def _check_answered_in_order(world: World, order: tuple[str, ...]) -> None:
+    """Answers in this order, each time with a process that is killed somewhere on its way."""
     assert world.cli("run", "worker").code == 3
     assert world.effects() == {"U": 1}
     by_key = {(r.tool_args or {})["key"]: r for r in world.open_requests()}
@@ -156,11 +156,16 @@ def test_answered_in_any_order_with_a_kill_after_each(world: World, order: tuple
     world.check()
 
 
+@pytest.mark.parametrize("order", list(itertools.permutations("ABC"))[:3])
+def test_answered_in_any_order_with_a_kill_after_each(world: World, order: tuple[str, ...]) -> None:
+    _check_answered_in_order(world, order)
+
+
 @pytest.mark.stress
 @pytest.mark.parametrize("order", list(itertools.permutations("ABC")))
 @pytest.mark.parametrize("round_", range(5))
 def test_answered_in_every_order_with_kills(world: World, order: tuple[str, ...], round_: int) -> None:
-    test_answered_in_any_order_with_a_kill_after_each(world, order)
+    _check_answered_in_order(world, order)
 
 
 def test_two_processes_that_resume_at_once_drive_once(world: World) -> None:

@@ -64,7 +64,7 @@ def _step(client: Callable[..., Answer], path: str) -> bool:
     return execution["finished_at"] is not None
 
 
-def _kill_at(tmp_path: Path, points: range) -> None:
+def _check_killed_at(tmp_path: Path, points: range) -> None:
     for point in points:
         try:
             _story(World(tmp_path / str(point)), point)
@@ -75,9 +75,11 @@ def _kill_at(tmp_path: Path, points: range) -> None:
 def test_killed_before_one_write_in_twenty(tmp_path: Path) -> None:
     writes = _story(World(tmp_path / "whole"))
     assert writes > 60
-    _kill_at(tmp_path, range(random.randrange(1, 21), writes, 20))
+    _check_killed_at(tmp_path, range(random.randrange(1, 21), writes, 20))
 
 
 @pytest.mark.stress
 def test_killed_before_every_write(tmp_path: Path) -> None:
-    _kill_at(tmp_path, range(1, _story(World(tmp_path / "whole"))))
+    writes = _story(World(tmp_path / "whole"))
+    assert writes > 60
+    _check_killed_at(tmp_path, range(1, writes))

@@ -65,7 +65,7 @@ def _listen(server: Server, file: Path) -> None:
     file.write_text(json.dumps(ids))
 
 
-def _load(world: World, seconds: float) -> None:
+def _check_load(world: World, seconds: float) -> None:
     heard = world.workspace / "heard"
     with Server(world.workspace) as server:
         end = time.monotonic() + seconds
@@ -111,12 +111,12 @@ def _at_work(server: Server) -> bool:
 
 
 def test_two_command_lines_and_a_server_for_a_moment(busy: World) -> None:
-    _load(busy, 3)
+    _check_load(busy, 3)
 
 
 @pytest.mark.stress
 def test_two_command_lines_and_a_server_for_a_minute(busy: World) -> None:
-    _load(busy, 60)
+    _check_load(busy, 60)
 
 
 def _memory_kb(server: Server) -> int:
@@ -124,7 +124,7 @@ def _memory_kb(server: Server) -> int:
     return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0])
 
 
-def _waiting(tmp_path: Path, count: int) -> None:
+def _check_waiting(tmp_path: Path, count: int) -> None:
     empty, full = World(tmp_path / "empty"), World(tmp_path / "full")
     assert full.cli("pending").code == empty.cli("pending").code == 0
     for world in (empty, full):
@@ -149,9 +149,9 @@ def _waiting(tmp_path: Path, count: int) -> None:
 
 
 def test_a_hundred_waiting_executions(tmp_path: Path) -> None:
-    _waiting(tmp_path, 100)
+    _check_waiting(tmp_path, 100)
 
 
 @pytest.mark.stress
 def test_a_thousand_waiting_executions(tmp_path: Path) -> None:
-    _waiting(tmp_path, 1000)
+    _check_waiting(tmp_path, 1000)

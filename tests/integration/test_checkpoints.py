@@ -250,7 +250,7 @@ class TestSharing:
             worker.start()
         for worker in workers:
             worker.join()
-        self._check(saver)
+        self._check_all_there(saver)
 
     def test_processes_that_make_the_file_at_once(self, tmp_path: Path) -> None:
         path = tmp_path / "checkpoints.db"
@@ -263,10 +263,10 @@ class TestSharing:
         codes = in_processes(*(lambda n=n: work(f"thread {n}") for n in range(4)))  # type: ignore[misc]
         assert codes == [0, 0, 0, 0]
         saver = Checkpoints(path)
-        self._check(saver)
+        self._check_all_there(saver)
         saver.close()
 
-    def _check(self, saver: Checkpoints) -> None:
+    def _check_all_there(self, saver: Checkpoints) -> None:
         for n in range(4):
             found = list(saver.list(config(thread=f"thread {n}")))
             assert len(found) == 20

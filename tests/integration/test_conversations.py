@@ -21,6 +21,7 @@ from tests.support.clock import ManualClock
 from tests.support.driving import Replies, Turn, Workspace, call, turn
 from tests.support.gemini import GeminiServer, calls, text
 from tests.support.provider_shape import check_provider_shape
+from tests.support.waiting import eventually
 
 DAY = 86_400.0
 SIZES = {"off": 0, "low": 10, "medium": 50, "high": 200}
@@ -119,7 +120,7 @@ def test_a_long_chat_with_pauses_new_processes_and_a_day_between(work: Workspace
         work.restart(lose_checkpoints=number % 2 == 0)
         approved = number % 3 != 0
         work.answer(response={"approved": approved})
-        work.succeeded(f"End {number}.")
+        work.check_succeeded(f"End {number}.")
         result = f"did {number}" if approved else "Action denied by user"
         own = [("human", f"Message {number}."), ("ai", "May I?"), ("tool", result)]
         before = window_of(talk, 10)
@@ -141,7 +142,7 @@ def test_checkpoints_are_believed_whatever_the_history_holds(work: Workspace, ca
     with caplog.at_level(logging.WARNING):
         work.restart()
         work.answer()
-    work.succeeded()
+    work.check_succeeded()
     assert caplog.text == ""
 
 
@@ -162,8 +163,7 @@ class TestTurnsThatWereCut:
 
         async def cancel() -> Execution:
             driving = asyncio.create_task(work.advance(claim))
-            while not work.effects()["begun"]:
-                await asyncio.sleep(0.001)
+            await eventually(lambda: work.effects()["begun"])
             work.app.store.request_cancel(claim.execution_id, "cli:ann")
             return await driving
 
@@ -248,7 +248,7 @@ class TestProviderData:
                 say(work, f"Message {number}.")
                 work.restart(lose_checkpoints=lose_checkpoints)
                 work.answer()
-                work.succeeded(f"End {number}.")
+                work.check_succeeded(f"End {number}.")
             work.close()
         contents = [request.body["contents"] for request in server.requests]
         assert len(contents) == 8

@@ -99,7 +99,7 @@ class TestADeadDriver:
         before = files(work.folder)
         dies(work, journal)
         work.go_on()
-        work.succeeded()
+        work.check_succeeded()
         assert work.results_seen() == [RESULTS[action["name"]]]
         assert work.calls()[0].outcome is CallOutcome.DONE
         assert files(work.folder) == before
@@ -108,7 +108,7 @@ class TestADeadDriver:
     def test_had_not_done_it(self, work: Workspace, action: Turn, guarded: bool) -> None:
         dies(work, begun(work, action, guarded))
         work.go_on()
-        work.succeeded()
+        work.check_succeeded()
         assert work.results_seen() == [RESULTS[action["name"]]]
         assert is_done(work.folder, action)
         assert len(work.requests()) == guarded
@@ -123,7 +123,7 @@ class TestADeadDriver:
         assert len(work.requests()) == guarded + 1
         work.restart(lose_checkpoints=True)
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         assert work.results_seen() == [RESULTS[action["name"]]]
 
     def test_and_the_new_request_is_denied(self, work: Workspace, action: Turn, guarded: bool) -> None:
@@ -132,7 +132,7 @@ class TestADeadDriver:
         work.write("a.txt", "old, changed")
         work.go_on()
         work.answer(response={"approved": False})
-        work.succeeded()
+        work.check_succeeded()
         assert work.results_seen() == ["Action denied by user"]
         assert (work.folder / "a.txt").read_text() == "old, changed"
 
@@ -170,7 +170,7 @@ def test_a_target_that_is_gone_is_an_error(work: Workspace) -> None:
     (work.folder / "a.txt").unlink()
     dies(work, journal)
     work.go_on()
-    work.succeeded()
+    work.check_succeeded()
     assert work.results_seen() == ["Error: a.txt does not exist"]
 
 
@@ -179,7 +179,7 @@ def test_a_move_cut_between_its_halves_is_completed(work: Workspace) -> None:
     (work.folder / "b.txt").hardlink_to(work.folder / "a.txt")
     dies(work, journal)
     work.go_on()
-    work.succeeded()
+    work.check_succeeded()
     assert is_done(work.folder, MOVE)
     assert len(work.requests()) == 1
 
@@ -192,7 +192,7 @@ def test_edited_arguments_are_those_that_are_looked_for(work: Workspace) -> None
     work.write("c.txt", "edited")
     dies(work, journal)
     work.go_on()
-    work.succeeded()
+    work.check_succeeded()
     assert work.results_seen() == ["File written: c.txt"]
     assert (work.folder / "a.txt").read_text() == "old"
 
@@ -201,7 +201,7 @@ def test_reading_is_done_again(work: Workspace) -> None:
     journal = begun(work, call("file_read", path="a.txt"), guarded=False)
     dies(work, journal)
     work.go_on()
-    work.succeeded()
+    work.check_succeeded()
     assert work.results_seen() == ["old"]
 
 
@@ -211,6 +211,6 @@ def test_a_custom_tool_runs_again_only_if_it_says_that_it_may(work: Workspace, d
     journal = begun(work, call("it"), guarded=False)
     dies(work, journal)
     work.go_on()
-    work.succeeded()
+    work.check_succeeded()
     assert work.effects() == ({"ran": 1} if declared else {})
     assert ("may have run" in work.result()) == (not declared)

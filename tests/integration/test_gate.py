@@ -61,7 +61,7 @@ class TestOneMessage:
             allowed = [("A", "B", "C")[i] for i in order[:count] if i != 1]
             assert asked.effects() == Counter(["U", *allowed])
             assert [r.id for r in asked.open_requests()] == [ids[i] for i in sorted(order[count:])]
-        asked.succeeded()
+        asked.check_succeeded()
         assert asked.results_seen() == ["did A", "Action denied by user: not this one", "did U", "did C"]
         assert [c.outcome for c in asked.calls()] == [
             *(CallOutcome.DONE, CallOutcome.DENIED, CallOutcome.DONE, CallOutcome.DONE)
@@ -73,7 +73,7 @@ class TestOneMessage:
             asked.record(request, {"approved": True})
         asked.restart()
         asked.go_on()
-        asked.succeeded()
+        asked.check_succeeded()
         assert asked.effects() == Counter("ABCU")
 
     def test_the_same_answer_again_changes_nothing_and_another_one_loses(self, asked: Workspace) -> None:
@@ -116,7 +116,7 @@ class TestOneMessage:
                 work.record(request, {"approved": request.position.index == 0})
 
         work.start(Sink(answer))
-        work.succeeded()
+        work.check_succeeded()
         assert work.execution.epoch == 1
         assert work.results_seen() == ["did A", "Action denied by user"]
         assert not [event for event in work.events() if event.type is EventType.WAITING]
@@ -151,7 +151,7 @@ class TestDenied:
         if when == "before":
             denied.record(request, {"approved": False})
         denied.go_on()
-        denied.succeeded()
+        denied.check_succeeded()
         assert denied.result() == "Action denied by user"
         assert denied.calls()[0].outcome is CallOutcome.DENIED
         assert denied.effects() == {}
@@ -164,7 +164,7 @@ class TestDenied:
             denied.agent("" if change == "no tools" else f'{GUARDED}\nauto_approve: "*"')
         denied.restart()
         denied.answer()
-        denied.succeeded()
+        denied.check_succeeded()
         assert denied.effects() == {"A": 1}
 
 
@@ -174,7 +174,7 @@ class TestRules:
         work.agent('auto_approve: "*"\ndeny: [file_delete]')
         work.script(turn(call("file_delete", path="a.txt"), call("file_write", path="b.txt", content="new")), "Done.")
         work.start()
-        work.succeeded()
+        work.check_succeeded()
         assert work.requests() == []
         assert work.result() == "Error: file_delete is not allowed by this agent's rules"
         assert work.calls()[0].outcome is CallOutcome.REFUSED
@@ -218,7 +218,7 @@ class TestRules:
         work.agent()
         work.script(turn(call("file_write", path=way, content="x")), "Done.")
         work.start()
-        work.succeeded()
+        work.check_succeeded()
         assert work.requests() == []
         assert "is not a path that this agent may use" in work.result()
 
@@ -239,7 +239,7 @@ class TestEdited:
         asked.answer(custom, {"approved": True, "args": {"key": "B"}})
         asked.restart(lose_checkpoints=True)
         asked.answer(write, {"approved": True, "args": {"path": "b.txt", "content": "second"}})
-        asked.succeeded()
+        asked.check_succeeded()
         assert asked.effects() == {"B": 1}
         assert not (asked.folder / "a.txt").exists()
         assert (asked.folder / "b.txt").read_text() == "second"
@@ -317,7 +317,7 @@ class TestBoundToADigest:
             assert "-old, by somebody else" in (again.preview.diff or "")
         work.restart(lose_checkpoints=True)
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         content = {"file_write": "new", "file_edit": "new, by somebody else"}.get(str(action["name"]))
         assert ((work.folder / "a.txt").read_text() if content else None) == content
         assert (work.folder / "a.txt").exists() == (content is not None)
@@ -332,7 +332,7 @@ class TestBoundToADigest:
             work.go_on()
         assert len({request.id for request in work.requests()}) == 4
         work.answer(response={"approved": False})
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == "Action denied by user"
         assert (work.folder / "a.txt").read_text() == "change 2"
 
@@ -357,7 +357,7 @@ class TestBoundToADigest:
         (work.folder / "a.txt").unlink()
         (work.folder / "a.txt").symlink_to(outside)
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         assert "is not a path that this agent may use" in work.result()
         assert outside.read_text() == "old"
 
@@ -366,7 +366,7 @@ class TestBoundToADigest:
         self.asked(work, action)
         (work.folder / "a.txt").unlink()
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == "Error: a.txt does not exist"
         assert work.calls()[0].outcome is CallOutcome.FAILED
 
@@ -376,14 +376,14 @@ class TestBoundToADigest:
         work.answer()
         assert not (work.folder / "a.txt").exists()
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         assert (work.folder / "a.txt").read_text() == "new"
 
     def test_a_destination_that_appeared_is_never_overwritten(self, work: Workspace) -> None:
         self.asked(work, self.CALLS[3])
         work.write("b.txt", "precious")
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         assert "never overwrites" in work.result()
         assert (work.folder / "b.txt").read_text() == "precious"
 
@@ -400,7 +400,7 @@ class TestBoundToADigest:
         assert work.effects() == {}
         assert "its source was changed since this was approved" in work.the_request().message
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == "really did A"
         assert work.effects() == {"A": 1}
 
@@ -412,7 +412,7 @@ class TestBoundToADigest:
         module.unlink()
         work.restart()
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == "Error: the tool danger is gone"
 
     def test_a_module_deleted_in_the_same_process_too(self, work: Workspace) -> None:
@@ -423,7 +423,7 @@ class TestBoundToADigest:
         work.record(work.the_request(), {"approved": True})
         module.unlink()
         work.go_on()
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == "Error: the tool danger is gone"
         assert work.effects() == {}
 
@@ -435,7 +435,7 @@ class TestBoundToADigest:
         work.go_on()
         assert work.the_request().tool_args == edited
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         assert (work.folder / "a.txt").read_text() == "edited"
         assert work.result().startswith("The user edited the arguments")
 
@@ -448,6 +448,6 @@ def test_arguments_nested_without_end_are_an_error_for_the_model(work: Workspace
         AIMessage("", tool_calls=[{"name": "danger", "args": {"key": deep}, "id": "a"}]), AIMessage("Done.")
     )
     work.start()
-    work.succeeded()
+    work.check_succeeded()
     assert work.result() == "Error: the arguments of 'danger' are nested deeper than 64; nothing was run"
     assert work.requests() == []

@@ -72,7 +72,7 @@ class TestAPause:
             claim = work.app.store.claim(work.execution.id, work.app.worker)
             assert claim is not None
             work.drive(claim, sink)
-            work.succeeded("All done.")
+            work.check_succeeded("All done.")
             assert sink.deltas == ["All ", "done."]
             assert work.effects() == {"U": 1, "A": 1}
             assert len(server.requests) == 2
@@ -98,7 +98,7 @@ class TestAPause:
             while requests := work.open_requests():
                 work.restart(lose_checkpoints=True)
                 work.answer(requests[-1])
-            work.succeeded("All done.")
+            work.check_succeeded("All done.")
             assert signatures(server.requests[-1].body) == [*SIGNATURES, "c2lnbmF0dXJlLUQ="]
             assert work.effects() == {"A": 1, "B": 1, "C": 1, "D": 1}
 
@@ -120,7 +120,7 @@ class TestMisbehaviour:
         ]
         with GeminiServer([Turn([chunk]), text("All done.")]) as server, workspace(tmp_path / "ws", server) as work:
             work.start()
-            work.succeeded("All done.")
+            work.check_succeeded("All done.")
             assert work.effects() == {"U": 2}
             told = [text for _, text in responses(server.requests[1].body)]
             assert told[0].startswith("Error: there is no tool 'no_such_tool'")
@@ -136,7 +136,7 @@ class TestMisbehaviour:
             work.start()
             work.restart()
             work.answer(response={"selected": ["b", "a"]})
-            work.succeeded("All done.")
+            work.check_succeeded("All done.")
             assert responses(server.requests[1].body) == [("ask_user", '["a", "b"]')]
 
     def test_a_stream_that_broke_is_asked_for_again_and_counted_once(self, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ class TestMisbehaviour:
             work.environ["GOOGLE_API_KEY"] = "test-key"
             work.restart()
             work.go_on()
-            work.succeeded("All done.")
+            work.check_succeeded("All done.")
             assert work.effects() == {"A": 1}
 
 

@@ -57,7 +57,7 @@ def answer_all(work: Workspace, before_each: Callable[[], None]) -> None:
     before_each()
     if not work.execution.status.final:
         work.answer()
-    work.succeeded()
+    work.check_succeeded()
 
 
 def copy_store(work: Workspace) -> None:
@@ -115,7 +115,7 @@ class TestOverPauses:
                         copy.rename(checkpoints)
 
                 work.restart(meanwhile=put_back)
-        work.succeeded()
+        work.check_succeeded()
         assert work.effects() == {"A": 1, "U": 1, "V": 1, "B": 1}
         assert len(work.histories) == 3
 
@@ -133,7 +133,7 @@ class TestOverPauses:
         for request in work.open_requests():
             work.record(request, {"approved": True} if request.kind == "confirm" else {"text": "Ann"})
         work.go_on()
-        work.succeeded()
+        work.check_succeeded()
         assert "cannot be read; they are made again from the store" in caplog.text
         assert work.effects() == {"A": 1, "U": 1}
 
@@ -151,7 +151,7 @@ class TestOverPauses:
         for question in "abc":
             assert work.the_request().message == question
             work.answer(response={"text": f"answer {question}"})
-        work.succeeded()
+        work.check_succeeded()
         assert "know more than the store" in caplog.text
         results = [m.content for m in work.histories[-1] if isinstance(m, ToolMessage)]
         assert results == ['["answer a", "answer b"]', "answer c", "did 1"]
@@ -165,7 +165,7 @@ class TestOverPauses:
         first, second = work.open_requests()
         work.answer(first, {"approved": False})
         work.answer(second)
-        work.succeeded()
+        work.check_succeeded()
         assert work.results_seen() == ["Action denied by user", "did B"]
 
     def test_also_about_the_last_answer(self, work: Workspace) -> None:
@@ -179,7 +179,7 @@ class TestOverPauses:
         work.restart(meanwhile=lambda: put_back_store(work))
         assert work.execution.status is Status.RUNNING
         work.go_on()
-        work.succeeded()
+        work.check_succeeded()
         assert [event.key for event in work.events() if event.key.startswith("ai:")] == ["ai:0", "ai:1"]
         assert work.effects() == {"1": 1}
 
@@ -203,7 +203,7 @@ class TestOverPauses:
         for request in work.open_requests():
             work.record(request, {"approved": True} if request.kind == "confirm" else {"text": "Ann"})
         work.go_on()
-        work.succeeded()
+        work.check_succeeded()
         assert work.effects() == {"A": 1, "U": 1}
 
 
@@ -222,7 +222,7 @@ def test_a_history_with_gaps_is_closed_when_it_is_read(work: Workspace) -> None:
     )
     assert created.status is Status.QUEUED
     work.go_on()
-    work.succeeded()
+    work.check_succeeded()
     assert [m.content for m in work.histories[-1]] == [
         *("First.", "", "Not executed: the execution ended before this call", "Second.", "", "did new")
     ]
@@ -252,7 +252,7 @@ class TestMisbehaviour:
         work.restart(lose_checkpoints=True)
         work.answer()
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         assert work.results_seen() == ["did 0", "did 1", "did 2"]
         assert work.effects() == {"0": 2, "1": 2, "2": 2}
 
@@ -265,7 +265,7 @@ class TestMisbehaviour:
         good = {"name": "plain", "args": {"key": "U"}, "id": "a1"}
         work.model = Replies(AIMessage("", tool_calls=[good], invalid_tool_calls=broken), AIMessage("Done."))
         work.start()
-        work.succeeded()
+        work.check_succeeded()
         assert work.effects() == {"U": 1}
         assert work.results_seen() == [
             "did U",
@@ -278,7 +278,7 @@ class TestMisbehaviour:
         broken = {"type": "invalid_tool_call", "name": "plain", "args": "{", "id": "b1", "error": "cut"}
         work.model = Replies(AIMessage("", invalid_tool_calls=[broken]), AIMessage("Done."))
         work.start()
-        work.succeeded()
+        work.check_succeeded()
         assert len(work.histories) == 2
 
     def test_an_answer_that_cannot_be_stored_is_asked_for_once(self, work: Workspace) -> None:
@@ -295,7 +295,7 @@ class TestMisbehaviour:
         work.start()
         work.restart()
         work.answer()
-        work.succeeded("Done\ufffd.")
+        work.check_succeeded("Done\ufffd.")
         assert work.effects() == {"\ufffd": 1}
         (said,) = [m for m in work.histories[-1] if isinstance(m, AIMessage)]
         assert said.content == [{"type": "text", "text": "a\ufffd"}, blocks[1]]
@@ -307,7 +307,7 @@ class TestMisbehaviour:
         for request in work.open_requests():
             work.record(request, {"approved": True})
         work.go_on()
-        work.succeeded()
+        work.check_succeeded()
         assert work.results_seen() == [f"did {number}" for number in range(60)]
 
 

@@ -30,7 +30,7 @@ def plain(*keys: str, **more: object) -> Turn:
     return turn(*(call("plain", key=key) for key in keys), **more)
 
 
-def aborted(execution: Execution, reason: str) -> None:
+def check_aborted(execution: Execution, reason: str) -> None:
     assert (execution.status, execution.error) == (Status.ABORTED, reason)
 
 
@@ -41,7 +41,7 @@ class TestToolCalls:
         work.script(plain("1", "2"), QUESTION, plain("4", "5", "6"), "Done.")
         work.start()
         work.restart(lose_checkpoints=lose_checkpoints)
-        aborted(work.answer(), "max_tool_calls is 5, and the agent asked for 6")
+        check_aborted(work.answer(), "max_tool_calls is 5, and the agent asked for 6")
         work.check_closed()
         assert work.effects() == {"1": 1, "2": 1, "4": 1, "5": 1}
         assert work.result(2, turn=2) == "Error: not executed: max_tool_calls (5) is reached"
@@ -58,12 +58,12 @@ class TestToolCalls:
         work.agent("tools: [kit]\nsettings: {max_tool_calls: 3}")
         work.script(plain("1", "2", "3"), "Done.")
         work.start()
-        work.succeeded()
+        work.check_succeeded()
 
     def test_refused_and_failed_calls_count(self, work: Workspace) -> None:
         work.agent("tools: [kit]\ndeny: [danger]\nsettings: {max_tool_calls: 3}")
         work.script(turn(call("danger", key="A"), call("file_read", path="none")), plain("1", "2"), "Done.")
-        aborted(work.start(), "max_tool_calls is 3, and the agent asked for 4")
+        check_aborted(work.start(), "max_tool_calls is 3, and the agent asked for 4")
         assert work.effects() == {"1": 1}
 
 
@@ -74,7 +74,7 @@ class TestSpending:
         work.script({**QUESTION, "usage": used}, {**plain("1"), "usage": used}, "Done.")
         work.start()
         work.restart(lose_checkpoints=True)
-        aborted(work.answer(), "max_execution_tokens is 100, and 100 are used")
+        check_aborted(work.answer(), "max_execution_tokens is 100, and 100 are used")
         work.check_closed()
         assert work.execution.usage.total_tokens == 100
         assert work.effects() == {"1": 1}
@@ -88,22 +88,22 @@ class TestSpending:
         work.answer()
         assert work.execution.status is Status.WAITING
         work.restart(lose_checkpoints=True)
-        aborted(work.answer(), "max_cost_usd is $0.5, and $0.5 are spent")
+        check_aborted(work.answer(), "max_cost_usd is $0.5, and $0.5 are spent")
 
     def test_money_of_the_day_adds_up_over_executions(self, work: Workspace) -> None:
         work.agent("settings: {max_cost_usd_per_day: 0.5}")
         work.script({"text": "Done.", "usage": {"input": 3, "cost": 0.25}})
         for _ in range(2):
             work.start()
-            work.succeeded()
+            work.check_succeeded()
         work.start()
-        aborted(work.execution, "max_cost_usd_per_day is $0.5, and $0.5 are spent today")
+        check_aborted(work.execution, "max_cost_usd_per_day is $0.5, and $0.5 are spent today")
 
     def test_the_last_answer_may_reach_the_limit(self, work: Workspace) -> None:
         work.agent("settings: {max_execution_tokens: 10}")
         work.script({"text": "Done.", "usage": {"input": 50}})
         work.start()
-        work.succeeded()
+        work.check_succeeded()
 
     @pytest.mark.parametrize("limit", ["max_cost_usd", "max_cost_usd_per_day"])
     def test_money_of_a_model_without_a_price_is_refused_before_anything_starts(
@@ -134,12 +134,13 @@ class TestTime:
         work.script(turn(call("slow", seconds=0.3)), QUESTION, {"text": "Late.", "delay": "60s"})
         work.start()
         before = work.execution.work_ms
-        assert 300 <= before < 900
+        assert before >= 300
         assert work.execution.status is Status.WAITING
         work.restart(lose_checkpoints=True)
         ended = work.answer()
         assert (ended.status, ended.error) == (Status.TIMEOUT, "settings.timeout: 1 s of work are used up")
-        assert 950 <= ended.work_ms < 1400
+        assert ended.work_ms >= 950
+        assert ended.work_ms - before < 900  # it had what was left of its second, not a second of its own
         work.check_closed()
 
     def test_the_time_of_a_stopped_process_is_none_of_work(self, tmp_path: Path) -> None:
@@ -159,7 +160,7 @@ class TestTime:
         work.agent("tools: [kit]\nsettings: {timeout: 2}")
         work.script(turn(call("stopped")), "Done.")
         work.start()
-        work.succeeded()
+        work.check_succeeded()
         assert work.effects() == {"went on": 1}
 
     @pytest.mark.parametrize("way", ["def", "async def"])
@@ -212,9 +213,9 @@ class TestLoops:
         work.script(self.failing("none"), self.failing("none"), QUESTION, self.failing("none"), "Done.")
         work.start()
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         work.script(self.failing("none"), self.failing("none"), self.failing("none"), "Done.")
-        aborted(
+        check_aborted(
             work.start(),
             "loop_detection: file_read failed 3 times in a row in the same way: Error: none does not exist",
         )
@@ -228,7 +229,7 @@ class TestLoops:
         for _ in range(2):
             work.restart(lose_checkpoints=True)
             work.answer(response={"text": ""})
-        aborted(
+        check_aborted(
             work.answer(response={"text": ""}),
             "loop_detection: it failed 3 times in a row in the same way: Error: it failed: ValueError: no",
         )
@@ -237,7 +238,7 @@ class TestLoops:
         work.agent()
         work.script(*(self.failing(f"none-{number}") for number in range(5)), "Done.")
         work.start()
-        work.succeeded()
+        work.check_succeeded()
 
     def test_other_errors_are_no_loop(self, work: Workspace) -> None:
         work.tools('''
@@ -251,20 +252,20 @@ class TestLoops:
         work.agent("tools: [kit]")
         work.script(*[turn(call("it"))] * 6, "Done.")
         work.start()
-        work.succeeded()
+        work.check_succeeded()
 
     def test_the_same_result_again_and_again_is_no_loop(self, work: Workspace) -> None:
         work.write("there.txt")
         work.agent()
         work.script(*[self.failing("there.txt")] * 5, "Done.")
         work.start()
-        work.succeeded()
+        work.check_succeeded()
 
     def test_it_can_be_turned_off(self, work: Workspace) -> None:
         work.agent("settings: {loop_detection: false}")
         work.script(*[self.failing("none")] * 5, "Done.")
         work.start()
-        work.succeeded()
+        work.check_succeeded()
 
 
 class TestModelErrors:
@@ -279,7 +280,7 @@ class TestModelErrors:
         work.script(QUESTION, {"text": "Done.", "error": {"kind": "transport", "times": 1}})
         work.restart()
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         assert [len(history) for history in work.histories] == [2, 4]
 
     def test_a_permanent_one_ends_it_as_an_error(self, work: Workspace) -> None:
@@ -323,7 +324,7 @@ class TestModelErrors:
         assert work.execution.status is Status.QUEUED
         script.write_text(kept)
         work.go_on()
-        work.succeeded()
+        work.check_succeeded()
 
 
 class TestAttempts:

@@ -63,7 +63,7 @@ class TestSpelling:
         work.agent('tools: [kit]\nauto_approve: "*"\ndeny: ["rm(force=true)", "rm(amount=1000)"]')
         work.script(turn(call("rm", path="c", **args)), "Done.")
         work.start()
-        work.succeeded()
+        work.check_succeeded()
         assert work.calls()[0].outcome is CallOutcome.REFUSED
 
     def test_a_default_is_an_argument_like_any(self, work: Workspace) -> None:
@@ -75,7 +75,7 @@ class TestSpelling:
         assert work.the_request().tool_args == effective
         assert work.calls()[0].args == effective
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         assert work.results_seen() == ["c False 7 hard", "d False 0 soft"]
 
     def test_an_approval_fits_what_was_given_and_what_is_used(self, work: Workspace) -> None:
@@ -91,7 +91,7 @@ class TestSpelling:
         work.script(turn(call("rm", path="a")), "Done.")
         work.start()
         work.answer(None, {"approved": True, "args": {"path": "b", "force": "yes"}})
-        work.succeeded()
+        work.check_succeeded()
         assert work.calls()[0].args == {"path": "b", "force": True, "amount": 0, "mode": "hard"}
         assert work.result().endswith("b True 0 hard")
 

@@ -44,7 +44,7 @@ def workspace(
 def test_cached_tokens_are_cheaper_and_the_cost_is_the_sum_of_all_answers(tmp_path: Path) -> None:
     with workspace(tmp_path, [CALL, DONE], prices=f"prices: {{openai/some-model: {PRICE}}}") as (work, _):
         work.start()
-        work.succeeded("All done.")
+        work.check_succeeded("All done.")
         assert work.execution.usage.cost_usd == pytest.approx(0.6 + 0.04 + 1 + 0.00011)
 
 
@@ -60,14 +60,15 @@ def test_a_limit_on_money_ends_it_before_the_next_call(tmp_path: Path) -> None:
 def test_without_a_price_the_cost_is_unknown(tmp_path: Path) -> None:
     with workspace(tmp_path, [CALL, DONE]) as (work, _):
         work.start()
-        work.succeeded("All done.")
+        work.check_succeeded("All done.")
         assert work.execution.usage.cost_usd is None
         assert work.execution.usage.total_tokens == 1_100_020
 
 
+@pytest.mark.parametrize("limit", ["max_cost_usd", "max_cost_usd_per_day"])
 @pytest.mark.parametrize("provider", ["ollama", "local"])
-def test_models_on_the_own_machine_are_not_taken_to_be_free(tmp_path: Path, provider: str) -> None:
-    with workspace(tmp_path, [CALL], ", max_cost_usd: 1", provider=provider) as (work, server):
+def test_models_on_the_own_machine_are_not_taken_to_be_free(tmp_path: Path, provider: str, limit: str) -> None:
+    with workspace(tmp_path, [CALL], f", {limit}: 1", provider=provider) as (work, server):
         with pytest.raises(UsageError, match=f"the price of {provider}/some-model is unknown"):
             work.start()
         assert server.requests == []
@@ -77,7 +78,7 @@ def test_they_are_where_the_users_file_says_so(tmp_path: Path) -> None:
     prices = "prices: {ollama/*: {input: 0, output: 0}}"
     with workspace(tmp_path, [CALL, DONE], ", max_cost_usd: 1", prices, "ollama") as (work, _):
         work.start()
-        work.succeeded("All done.")
+        work.check_succeeded("All done.")
         assert work.execution.usage.cost_usd == 0
 
 

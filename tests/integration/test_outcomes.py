@@ -19,6 +19,7 @@ from agent_md.ports import NewAnswer
 from agent_md.runner.advance import Runner
 from tests.support.clock import ManualClock
 from tests.support.driving import Replies, Sink, Workspace, call, turn
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ class TestWhatToolsRaise:
         one_tool(work, raised, way)
         work.script(turn(call("it"), call("plain", key="U")), "Done.")
         work.start()
-        work.succeeded()
+        work.check_succeeded()
         assert work.result().startswith("Error: it failed: ")
         assert len(work.result()) < LONGEST_ERROR + 100
         assert work.calls()[0].outcome is CallOutcome.FAILED
@@ -80,7 +81,7 @@ class TestWhatToolsRaise:
         work.agent("tools: [kit]\nconfirm: [it(n=1)]")
         work.script(turn(call("it", n=1), call("it", n=2)), "Done.")
         work.start()
-        work.succeeded()
+        work.check_succeeded()
         assert work.result().startswith("Error: it failed: ")
         assert work.requests() == []
         assert work.effects() == {}
@@ -100,7 +101,7 @@ class TestWhatToolsRaise:
         calls = [{**each, "id": f"c{index}"} for index, (each, _) in enumerate(wanted)]
         work.model = Replies(AIMessage("", tool_calls=calls), AIMessage("Done."))
         work.start()
-        work.succeeded()
+        work.check_succeeded()
         assert work.requests() == []
         for text, (_, beginning) in zip(work.results_seen(), wanted, strict=True):
             assert text.startswith(beginning)
@@ -124,7 +125,7 @@ class TestWhatToolsRaise:
         work.agent()
         work.script(turn(call("ask_user", **args)), "Done.")
         work.start()
-        work.succeeded()
+        work.check_succeeded()
         assert why in work.result()
         assert work.requests() == []
 
@@ -143,7 +144,7 @@ class TestWhatToolsRaise:
         for request, answer in zip(work.open_requests(), answers, strict=True):
             work.restart()
             work.answer(request, answer)
-        work.succeeded()
+        work.check_succeeded()
         assert work.results_seen() == ["Ann", "No", "blue", '["red", "green"]']
 
 
@@ -180,7 +181,7 @@ class TestWhatToolsGive:
         work.agent("tools: [kit]")
         work.script(turn(call("it")), "Done.")
         work.start()
-        work.succeeded()
+        work.check_succeeded()
         assert work.results_seen() == [told]
         assert work.result() == told
 
@@ -188,7 +189,7 @@ class TestWhatToolsGive:
         one_tool(work, "return lambda: 1")
         work.script(turn(call("it")), "Done.")
         work.start()
-        work.succeeded()
+        work.check_succeeded()
         assert "lambda" in work.result()
 
     def test_a_text_of_5_mb(self, work: Workspace) -> None:
@@ -197,21 +198,21 @@ class TestWhatToolsGive:
         work.start()
         work.restart(lose_checkpoints=True)
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == "ä" * 2_500_000
 
     def test_a_tool_error_with_halves_of_surrogates(self, work: Workspace) -> None:
         one_tool(work, "from agent_md.errors import ToolError; raise ToolError(chr(0xd800) + chr(0))")
         work.script(turn(call("it")), "Done.")
         work.start()
-        work.succeeded()
+        work.check_succeeded()
         assert work.results_seen() == ["Error: \ufffd\0"]
 
     def test_text_that_only_looks_like_a_denial(self, work: Workspace) -> None:
         one_tool(work, "from agent_md.errors import ToolError; raise ToolError('Action denied by user')")
         work.script(turn(call("it")), "Done.")
         work.start()
-        work.succeeded()
+        work.check_succeeded()
         assert work.calls()[0].outcome is CallOutcome.FAILED
 
 
@@ -239,7 +240,7 @@ class TestExpiry:
         asked.restart(lose_checkpoints=lose_checkpoints)
         assert asked.execution.status is Status.QUEUED
         asked.go_on()
-        asked.succeeded()
+        asked.check_succeeded()
         assert asked.results_seen() == ["Action denied by user (timeout)"] * 4
         assert asked.effects() == {}
         answers = [request.answer for request in asked.requests()]
@@ -251,7 +252,7 @@ class TestExpiry:
         self.later(asked, 0.1)
         asked.restart()
         asked.go_on()
-        asked.succeeded()
+        asked.check_succeeded()
         assert asked.effects() == {"A": 1}
         assert asked.results_seen() == ["did A", *["Action denied by user (timeout)"] * 3]
 
@@ -262,7 +263,7 @@ class TestExpiry:
             asked.record(first, {"approved": True})
         asked.restart()
         asked.go_on()
-        asked.succeeded()
+        asked.check_succeeded()
         assert asked.effects() == {}
 
     def test_a_new_request_has_a_deadline_of_its_own(self, work: Workspace) -> None:
@@ -278,7 +279,7 @@ class TestExpiry:
         self.later(work, 1)
         work.restart()
         work.go_on()
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == "Action denied by user (timeout)"
 
 
@@ -294,7 +295,7 @@ class TestPolicy:
         ]
         work.app.store.record_answers(denials, by="policy")
         work.go_on()
-        work.succeeded()
+        work.check_succeeded()
         assert work.results_seen() == ["Action denied by user"] * 3
         assert [c.outcome for c in work.calls()] == [CallOutcome.DENIED, CallOutcome.DENIED, CallOutcome.DONE]
 
@@ -338,8 +339,7 @@ class TestCancel:
 
         async def run() -> None:
             driving = asyncio.create_task(work.advance(work.create()))
-            while not work.effects():
-                await asyncio.sleep(0.005)
+            await eventually(lambda: work.effects())
             work.app.store.request_cancel(work.execution.id, "cli:ann")
             await driving
 
@@ -356,8 +356,7 @@ class TestCancel:
 
         async def run() -> None:
             driving = asyncio.create_task(work.advance(work.create()))
-            while not work.histories:
-                await asyncio.sleep(0.005)
+            await eventually(lambda: work.histories)
             work.app.store.request_cancel(work.execution.id, "cli:ann")
             await driving
 
@@ -434,8 +433,7 @@ class TestLeft:
 
         async def run() -> None:
             driving = asyncio.create_task(work.advance(work.create()))
-            while not work.effects().get("ran"):
-                await asyncio.sleep(0.005)
+            await eventually(lambda: work.effects().get("ran"))
             driving.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await driving
@@ -444,7 +442,7 @@ class TestLeft:
         assert (work.execution.status, work.execution.attempts) == (Status.QUEUED, 0)
         work.restart(lose_checkpoints=True)
         work.go_on()
-        work.succeeded()
+        work.check_succeeded()
         assert work.effects() == {"ran": 1, "U": 1}
         assert work.calls()[0].outcome is CallOutcome.UNKNOWN
         assert "may have run" in work.results_seen()[0]
@@ -469,8 +467,7 @@ class TestLeft:
 
         async def run() -> None:
             driving = asyncio.create_task(work.advance(work.create()))
-            while not work.effects():
-                await asyncio.sleep(0.005)
+            await eventually(lambda: work.effects())
             work.app.store.request_cancel(work.execution.id, "cli:ann")
             ended = await asyncio.wait_for(driving, 10)
             assert ended.status is Status.ABORTED

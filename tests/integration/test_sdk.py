@@ -17,6 +17,7 @@ from agent_md.errors import AgentFileInvalid, AnswerRefused
 from agent_md.executions.model import CallOutcome, CallState, Outcome, Request, RequestKind, RequestSource, Status
 from agent_md.ports import NewAnswer
 from tests.support.driving import Sink, Workspace, call, turn
+from tests.support.waiting import eventually
 
 BOTH = pytest.mark.parametrize("way", ["def", "async def"])
 SWALLOWED = "the tool swallowed its own request, so nobody was asked"
@@ -45,9 +46,9 @@ def start(work: Workspace, body: str, **more: str) -> None:
     work.start()
 
 
-def failed(work: Workspace, text: str) -> None:
+def check_failed(work: Workspace, text: str) -> None:
     """Fails unless the call failed with this text and the execution went on."""
-    work.succeeded()
+    work.check_succeeded()
     assert text in work.result(), work.result()
     assert work.calls()[0].outcome is CallOutcome.FAILED
 
@@ -74,7 +75,7 @@ class TestRequests:
         assert (request.tool_name, request.tool_args) == ("rm", {"path": "a"})
         work.restart(lose_checkpoints=True)
         work.answer(response={"approved": True})
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == "true"
 
     @BOTH
@@ -85,7 +86,7 @@ class TestRequests:
         assert work.the_request().message == "Remark?"
         work.restart()
         work.answer(response={"text": ""})
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == '["Ann", ""]'
 
     @BOTH
@@ -96,7 +97,7 @@ class TestRequests:
         work.answer(response={"selected": ["b"]})
         assert work.the_request().multi is True
         work.answer(response={"selected": ["c", "a"]})
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == '["b", ["a", "c"]]'
 
     @BOTH
@@ -108,7 +109,7 @@ class TestRequests:
         work.restart()
         work.record(request, value)
         work.go_on()
-        work.succeeded()
+        work.check_succeeded()
         assert json.loads(work.result()) == {"got": value}
 
     def test_a_schema_is_kept_to(self, work: Workspace) -> None:
@@ -118,7 +119,7 @@ class TestRequests:
                 work.record(work.the_request(), wrong)
         assert work.execution.status is Status.WAITING
         work.answer(response=3)
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == "3"
 
     @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ class TestRequests:
     )
     def test_a_question_that_cannot_be_asked_fails_the_call(self, work: Workspace, question: str, why: str) -> None:
         start(work, f"return {question}", before="import json")
-        failed(work, why)
+        check_failed(work, why)
         assert work.requests() == []
 
     def test_a_schema_may_refer_to_itself(self, work: Workspace) -> None:
@@ -162,7 +163,7 @@ class TestRequests:
         with pytest.raises(AnswerRefused):
             work.record(work.the_request(), [[1]])
         work.answer(response=[[], [[]]])
-        work.succeeded()
+        work.check_succeeded()
 
     @pytest.mark.parametrize(
         "schema",
@@ -214,7 +215,7 @@ class TestRequests:
     def test_a_payload_of_just_16_kib(self, work: Workspace) -> None:
         start(work, "return interrupt({'t': 'é' + 'x' * (16 * 1024 - len('{\"t\":\"\"}') - 2)})")
         work.answer(response="ok")
-        work.succeeded()
+        work.check_succeeded()
 
     @pytest.mark.parametrize(
         ("ask", "wanted"),
@@ -232,7 +233,7 @@ class TestRequests:
     ) -> None:
         start(work, f"return {ask}", way=way)
         decide(work, outcome)
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == wanted.format(": too early" if outcome is Outcome.DENIED else " (timeout)")
         refused = CallOutcome.DONE if wanted == "false" else CallOutcome.DENIED
         assert work.calls()[0].outcome is refused
@@ -242,7 +243,7 @@ class TestRequests:
         body = "try:\n    return request_input('Name?')\nexcept (RequestDenied, RequestExpired) as error:\n"
         start(work, body + "    return f'{type(error).__name__}, so: Bob'")
         decide(work, outcome)
-        work.succeeded()
+        work.check_succeeded()
         wanted = "RequestDenied" if outcome is Outcome.DENIED else "RequestExpired"
         assert work.result() == f"{wanted}, so: Bob"
 
@@ -251,7 +252,7 @@ class TestRequests:
         for name in ("Ann", "Bob", "Cid"):
             work.restart()
             work.answer(response={"text": name})
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == '["Ann", "Bob", "Cid"]'
 
     def test_a_call_that_waits_holds_no_thread(self, work: Workspace) -> None:
@@ -292,7 +293,7 @@ class TestAtOnce:
                 work.write("flip")
             work.restart(lose_checkpoints=flip)
             work.answer(requests[name], {"text": f"answer {name}"})
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == '{"one": "answer one", "two": "answer two"}'
 
     def test_one_answer_of_two_does_not_run_the_tool_again(self, work: Workspace) -> None:
@@ -332,14 +333,13 @@ return name
 
         async def in_one_drive() -> None:
             driving = asyncio.create_task(work.advance(work.create()))
-            while not work.requests():
-                await asyncio.sleep(0.005)
+            await eventually(lambda: work.requests())
             work.record(work.the_request(), {"text": "Ann"})
             work.module().answered.set()
             await driving
 
         asyncio.run(in_one_drive())
-        work.succeeded()
+        work.check_succeeded()
         assert work.execution.epoch == 1
         assert work.module().passes == [1, 1]
         assert work.effects() == {"late": 1}
@@ -354,14 +354,14 @@ class TestSwallowed:
         start(work, body, way=way)
         assert work.effects() == {}
         work.answer(response={"text": "Ann"})
-        work.succeeded()
+        work.check_succeeded()
         assert work.effects() == {"Ann": 1}
 
     @BOTH
     def test_except_base_exception_fails_the_call(self, work: Workspace, way: str) -> None:
         body = "try:\n    request_input('Name?')\nexcept BaseException:\n    pass\nreturn 'fine'"
         start(work, body, way=way)
-        failed(work, SWALLOWED)
+        check_failed(work, SWALLOWED)
         assert work.requests() == []
 
     @BOTH
@@ -370,21 +370,21 @@ class TestSwallowed:
         body = "for _ in range(2):\n    try:\n        request_input('First?')\n    except BaseException:\n"
         body += f"        if _:\n            {then}"
         start(work, body, way=way)
-        failed(work, SWALLOWED)
+        check_failed(work, SWALLOWED)
         assert work.requests() == []
 
     def test_gather_that_returns_exceptions(self, work: Workspace) -> None:
         body = "async def ask(n):\n    return request_input(n)\n"
         body += "found = await asyncio.gather(ask('a'), ask('b'), return_exceptions=True)\nreturn str(found)"
         start(work, body, way="async def", before="import asyncio")
-        failed(work, SWALLOWED)
+        check_failed(work, SWALLOWED)
         assert work.requests() == []
 
     def test_gather_that_returns_exceptions_and_then_a_question(self, work: Workspace) -> None:
         body = "async def ask(n):\n    return request_input(n)\n"
         body += "await asyncio.gather(ask('a'), ask('b'), return_exceptions=True)\nreturn request_input('c')"
         start(work, body, way="async def", before="import asyncio")
-        failed(work, SWALLOWED)
+        check_failed(work, SWALLOWED)
         assert work.requests() == []
 
     @BOTH
@@ -406,7 +406,7 @@ def ask():
     return request_input("Name?")
 """
         start(work, "return ask()", way=way, before=retry)
-        failed(work, SWALLOWED)
+        check_failed(work, SWALLOWED)
         assert work.requests() == []
 
     def test_questions_of_a_task_group_get_their_own_answers(self, work: Workspace) -> None:
@@ -420,12 +420,12 @@ return " ".join(task.result() for task in tasks)
         first, second = work.open_requests()
         work.answer(second, {"text": f"to {second.message}"})
         work.answer(first, {"text": f"to {first.message}"})
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == "to first to second"
 
     def test_a_pause_of_its_own(self, work: Workspace) -> None:
         start(work, "raise Pause")
-        failed(work, "the tool raised a Pause of its own")
+        check_failed(work, "the tool raised a Pause of its own")
 
     def test_a_cleanup_that_takes_its_time_is_no_swallowing(self, work: Workspace) -> None:
         body = """
@@ -445,13 +445,13 @@ class TestThreads:
     def test_a_thread_of_the_tools_own_gets_a_clear_error(self, work: Workspace) -> None:
         body = "with ThreadPoolExecutor(1) as pool:\n    return pool.submit(request_input, 'Name?').result()"
         start(work, body, before="from concurrent.futures import ThreadPoolExecutor")
-        failed(work, "agent_md.sdk was used outside a running tool (in a thread of its own, perhaps)")
+        check_failed(work, "agent_md.sdk was used outside a running tool (in a thread of its own, perhaps)")
         assert work.requests() == []
 
     def test_a_thread_that_asyncio_makes_may_ask(self, work: Workspace) -> None:
         start(work, "return await asyncio.to_thread(request_input, 'Name?')", way="async def", before="import asyncio")
         work.answer(response={"text": "Ann"})
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == "Ann"
 
     def test_a_thread_with_the_context_of_the_call_may_ask(self, work: Workspace) -> None:
@@ -459,7 +459,7 @@ class TestThreads:
         body += "    return pool.submit(ctx.run, request_input, 'Name?').result()"
         start(work, body, before="import contextvars\nfrom concurrent.futures import ThreadPoolExecutor")
         work.answer(response={"text": "Ann"})
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == "Ann"
 
 
@@ -470,14 +470,14 @@ class TestDeterminism:
         start(work, body + "return request_input(f'Question {n}?')", way=way)
         work.restart()
         work.answer(response={"text": "x"})
-        failed(work, "the tool is not deterministic: it asked 'Question 0?' before, and now 'Question 1?'")
+        check_failed(work, "the tool is not deterministic: it asked 'Question 0?' before, and now 'Question 1?'")
         assert len(work.requests()) == 1
 
     def test_what_a_step_gave_stays_the_same(self, work: Workspace) -> None:
         start(work, "n = step(time.time_ns)\nreturn request_input(f'Question {n}?')", before="import time")
         work.restart()
         work.answer(response={"text": "x"})
-        work.succeeded()
+        work.check_succeeded()
 
 
 class TestSteps:
@@ -489,7 +489,7 @@ class TestSteps:
         for n in range(3):
             work.restart(lose_checkpoints=lose_checkpoints)
             work.answer(response={"text": f"answer {n}"})
-        work.succeeded()
+        work.check_succeeded()
         assert work.effects() == {"step 0": 1, "step 1": 1, "step 2": 1}
         assert work.result() == '["step 0", "answer 0", "step 1", "answer 1", "step 2", "answer 2"]'
 
@@ -498,7 +498,7 @@ class TestSteps:
         body = "first = await step(slow, 'a', n=(1, 2))\nrequest_input('?')\nreturn [first, await step(slow, 'b', n=3)]"
         start(work, body, way="async def", before=before)
         work.answer(response={"text": ""})
-        work.succeeded()
+        work.check_succeeded()
         assert work.effects() == {"a": 1, "b": 1}
         assert work.result() == '[{"a": [1, 2]}, {"b": 3}]'
 
@@ -511,7 +511,7 @@ class TestSteps:
         start(work, body, way=way, before=before)
         work.restart()
         work.answer(response={"text": ""})
-        work.succeeded()
+        work.check_succeeded()
         assert work.effects() == {"a": 1}
         assert work.result() == '["a", 7]'
 
@@ -524,13 +524,13 @@ class TestSteps:
         start(work, body, before=before)
         work.restart()
         work.answer(response={"text": ""})
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == "no way"
 
     def test_a_result_that_is_no_json_fails_the_call_after_its_effect(self, work: Workspace) -> None:
         before = "def odd(key):\n    effect(key)\n    return {1, 2}"
         start(work, "return step(odd, 'a')", before=before)
-        failed(work, "the result of a step must be JSON")
+        check_failed(work, "the result of a step must be JSON")
         assert work.effects() == {"a": 1}
 
     def test_it_fails_the_same_way_when_the_tool_runs_again(self, work: Workspace) -> None:
@@ -539,7 +539,7 @@ class TestSteps:
         start(work, body, before=before)
         work.restart()
         work.answer(response={"text": ""})
-        work.succeeded()
+        work.check_succeeded()
         assert "must be JSON" in work.result()
         assert work.effects() == {"a": 1}
 
@@ -549,19 +549,19 @@ class TestSteps:
         start(work, body + "except Exception:\n    pass\nrequest_input('?')\nreturn 'fine'", before=before)
         work.restart()
         work.answer(response={"text": ""})
-        failed(work, "step 1 was kit.one before and is kit.two now")
+        check_failed(work, "step 1 was kit.one before and is kit.two now")
         assert work.effects() == {"one": 1}
 
     @BOTH
     def test_a_request_inside_a_step_fails_the_call(self, work: Workspace, way: str) -> None:
         body = "try:\n    step(request_input, 'Name?')\nexcept Exception:\n    pass\nreturn 'fine'"
         start(work, body, way=way)
-        failed(work, "a request was raised inside a step")
+        check_failed(work, "a request was raised inside a step")
         assert work.requests() == []
 
     def test_a_step_inside_a_step_fails_the_call(self, work: Workspace) -> None:
         start(work, "return step(lambda: step(effect, 'a'))")
-        failed(work, "another step was begun inside a step")
+        check_failed(work, "another step was begun inside a step")
         assert work.effects() == {}
 
     def test_a_module_edited_meanwhile_keeps_its_steps(self, work: Workspace) -> None:
@@ -571,7 +571,7 @@ class TestSteps:
         work.restart()
         work.answer(response={"text": "!"})
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == "a!"
         assert work.effects() == {"a": 1}
 
@@ -584,7 +584,7 @@ class TestSteps:
         start(work, f"{body}\nrequest_input('?')\nreturn 'fine'", before=before)
         work.restart()
         work.answer(response={"text": ""})
-        work.succeeded()
+        work.check_succeeded()
         assert work.effects() == {"a": 1}
         (found,) = work.calls()
         assert "it may have run" in work.result()
@@ -608,7 +608,7 @@ class TestForeignInterrupts:
         assert work.the_request().payload == {"value": "two"}
         work.restart(lose_checkpoints=True)
         work.answer(response=False)
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == '[{"type": "edit", "n": 1}, false]'
         assert work.effects() == {"between": 2}
 
@@ -616,7 +616,7 @@ class TestForeignInterrupts:
         body = "try:\n    return pause({'a': 1})\nexcept Exception:\n    return 'swallowed'"
         start(work, body, before=self.BEFORE)
         work.answer(response="answer")
-        work.succeeded()
+        work.check_succeeded()
         assert work.result() == "answer"
 
     def test_beside_a_guarded_call_of_the_same_tool(self, work: Workspace) -> None:
@@ -633,7 +633,7 @@ class TestForeignInterrupts:
         work.answer(inner, "inner")
         work.answer(first)
         work.answer(response="last")
-        work.succeeded()
+        work.check_succeeded()
         assert work.results_seen() == ["last", "inner"]
 
 
@@ -659,7 +659,7 @@ class TestEditedBetweenAskAndAnswer:
         assert work.effects() == {"before": 1}
         work.restart(lose_checkpoints=lose_checkpoints)
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         assert work.effects() == {"before": 1, "new": 1}
         assert len(work.requests()) == 2
 
@@ -669,7 +669,7 @@ class TestEditedBetweenAskAndAnswer:
         self.edited(work)
         work.answer()
         decide(work, outcome)
-        work.succeeded()
+        work.check_succeeded()
         assert work.calls()[0].outcome is CallOutcome.DENIED
         assert work.effects() == {"before": 1}
 
@@ -683,14 +683,14 @@ class TestEditedBetweenAskAndAnswer:
         work.go_on()
         assert "its source was changed since this was approved" in work.the_request().message
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         assert work.effects() == {"before": 1, "newer": 1}
 
     def test_unedited_there_is_no_other_question(self, work: Workspace) -> None:
         start(work, self.BODY)
         work.restart(lose_checkpoints=True)
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         assert work.effects() == {"before": 1, "old": 1}
         assert len(work.requests()) == 1
 
@@ -700,7 +700,7 @@ class TestEditedBetweenAskAndAnswer:
         module = work.folder / "agents/_config/tools/kit.py"
         module.write_text(module.read_text().replace("effect('new')", "effect('old')"))
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         assert len(work.requests()) == 1
 
 
@@ -709,13 +709,13 @@ class TestContext:
         work.write("notes/a.txt")
         body = "c = context()\nreturn [c.agent, c.execution_id, c.session_id, str(c.workspace), str(c.resolve_path('notes/a.txt'))]"
         start(work, body)
-        work.succeeded()
+        work.check_succeeded()
         folder = str(work.folder)
         assert json.loads(work.result()) == ["worker", 1, None, folder, f"{work.folder.resolve()}/notes/a.txt"]
 
     def test_a_path_outside_is_refused(self, work: Workspace) -> None:
         start(work, "return str(context().resolve_path('../out.txt'))")
-        failed(work, "is not a path that this agent may use")
+        check_failed(work, "is not a path that this agent may use")
 
     def test_a_key_for_each_call_the_same_in_every_pass(self, work: Workspace) -> None:
         body = "key = context().idempotency_key\neffect(key)\nrequest_input('?')\nreturn key"
@@ -742,12 +742,12 @@ class TestOptions:
         start(work, "return effect('a')", options="@tool_options(requires_approval=True)")
         assert work.effects() == {}
         work.answer()
-        work.succeeded()
+        work.check_succeeded()
         assert work.effects() == {"a": 1}
 
     def test_requires_approval_is_lifted_like_any_guard(self, work: Workspace) -> None:
         start(work, "return effect('a')", options="@tool_options(requires_approval=True)", auto_approve="[it]")
-        work.succeeded()
+        work.check_succeeded()
         assert work.requests() == []
 
     @BOTH
@@ -756,7 +756,7 @@ class TestOptions:
         wait = "await asyncio.sleep(60)" if way != "def" else "threading.Event().wait(60)"
         options = f"@tool_options(timeout=0.05{harmless})"
         start(work, f"effect('a')\n{wait}", way=way, options=options, before="import asyncio, threading")
-        work.succeeded()
+        work.check_succeeded()
         wanted = CallOutcome.FAILED if harmless else CallOutcome.UNKNOWN
         assert work.calls()[0].outcome is wanted
         assert "it did not end within 0.05 s" in work.result()
@@ -787,6 +787,6 @@ def beside() -> str:
                 work.module().go.set()
 
         work.start(Sink(closed))
-        work.succeeded()
+        work.check_succeeded()
         assert work.results_seen()[0].startswith("Unknown: it did not end within 0.05 s")
         assert work.effects() == {}

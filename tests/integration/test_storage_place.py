@@ -94,10 +94,22 @@ class TestRequireLocalDisk:
         "kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "apfs", "fuse.gocryptfs", "bpf"]
     )
     def test_local_ones_are_not(self, root: Path, kind: str) -> None:
-        require_local_disk(root / "share/.agentmd", mounts(root, f"/dev/x @/share {kind}"))
+        local = mounts(root, f"/dev/x @/share {kind}")
+        assert file_system_of(root / "share/.agentmd", local) == kind
+        assert passes(root / "share/.agentmd", local)
 
     def test_a_local_mount_inside_a_network_one_is_local(self, root: Path) -> None:
-        require_local_disk(root / "home/me", mounts(root, "server:/home @/home nfs", "/dev/sda1 @/home/me ext4"))
+        table = mounts(root, "server:/home @/home nfs", "/dev/sda1 @/home/me ext4")
+        assert passes(root / "home/me", table)
+        assert not passes(root / "home/you", table)
 
     def test_where_nothing_is_listed_it_passes(self, root: Path) -> None:
-        require_local_disk(root, root / "missing")
+        assert passes(root, root / "missing")
+
+
+def passes(folder: Path, table: Path) -> bool:
+    try:
+        require_local_disk(folder, table)
+    except StateDirUnusable:
+        return False
+    return True

@@ -54,7 +54,7 @@ class TestAskUserQuestion:
         assert request.message == "Which database? / Which features?"
         work.restart(lose_checkpoints=True)
         work.answer(response={"answers": ANSWERS})
-        work.succeeded()
+        work.check_succeeded()
         assert json.loads(work.result()) == ANSWERS
 
     @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ class TestAskUserQuestion:
         assert work.result().startswith("Error: Invalid arguments for ask_user_question: questions")
         assert work.calls()[0].outcome is CallOutcome.REFUSED
         work.answer(response={"answers": {"Which database?": "Postgres"}})
-        work.succeeded()
+        work.check_succeeded()
         assert work.result(turn=1) == '{"Which database?": "Postgres"}'
 
     @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ class TestAskUserQuestion:
         work.app.store.record_answers([NewAnswer(work.the_request().id, outcome, None)], by="somebody")
         work.restart()
         work.go_on()
-        work.succeeded()
+        work.check_succeeded()
         assert (work.result(), work.calls()[0].outcome) == (text, CallOutcome.DONE)
 
     def test_the_same_answer_in_another_form_is_the_same(self, work: Workspace) -> None:
@@ -110,7 +110,7 @@ class TestGemini:
             work.start()
             work.restart(lose_checkpoints=True)
             work.answer(response={"answers": ANSWERS})
-            work.succeeded()
+            work.check_succeeded()
             assert json.loads(work.result()) == ANSWERS
             work.close()
         (declared,) = server.requests[0].body["tools"]
@@ -153,7 +153,7 @@ class TestRequestsOfTools:
         assert work.the_request().questions == (DATABASE, FEATURES)
         work.restart(lose_checkpoints=True)
         work.answer(response={"answers": ANSWERS})
-        work.succeeded()
+        work.check_succeeded()
         assert json.loads(work.result()) == ANSWERS
 
     @pytest.mark.parametrize("order", [*permutations(sorted(RESPONSES))][::5])
@@ -169,7 +169,7 @@ class TestRequestsOfTools:
             work.restart(lose_checkpoints=number == 2)
             work.answer(requests[name], RESPONSES[name])
             assert len(work.open_requests()) == 3 - number
-        work.succeeded()
+        work.check_succeeded()
         assert json.loads(work.result()) == [["{'one': 'A'}", "{'two': 'mine'}"], {"one": 1, "two": 2}]
 
     def test_a_custom_request_keeps_its_payload_and_type(self, work: Workspace) -> None:
@@ -208,7 +208,7 @@ class TestViews:
             value = {"approved": True} if request.message == "Publish?" else {"answers": {"Sure?": "No"}}
             work.record(request, answer_from_view(request, asking, value))
         work.go_on()
-        work.succeeded()
+        work.check_succeeded()
         called = {"tool_name": "it", "tool_args": {"page": "a"}}
         assert views["Publish?"]["payload"] == {"type": "tool_approval", **called, "message": "Publish?"}
         assert views["Sure?"]["type"] == "user_input"

@@ -27,7 +27,7 @@ YAMLISH = st.lists(MARKS | st.text(max_size=3), max_size=25).map("".join)
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40)
 
 
-def check(data: bytes) -> None:
+def check_reading(data: bytes) -> None:
     parsed = read_agent(data, FILE, Defaults())
     if parsed.spec is None:
         assert parsed.error
@@ -40,25 +40,25 @@ def check(data: bytes) -> None:
 @settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes(data: bytes) -> None:
-    check(data)
+    check_reading(data)
 
 
 @settings(deadline=None)
 @given(YAMLISH)
 def test_any_settings(text: str) -> None:
-    check(f"---\n{text}\n---\nBody".encode(errors="replace"))
+    check_reading(f"---\n{text}\n---\nBody".encode(errors="replace"))
 
 
 @settings(deadline=None)
 @given(st.sampled_from(FIELDS), YAMLISH)
 def test_any_value_of_a_field(field: str, value: str) -> None:
-    check(f"---\n{field}: {value}\n---\nBody".encode(errors="replace"))
+    check_reading(f"---\n{field}: {value}\n---\nBody".encode(errors="replace"))
 
 
 @settings(deadline=None)
 @given(st.sampled_from(FIELDS), st.recursive(WORDS | st.integers() | st.booleans() | st.none(), lambda c: st.lists(c, max_size=3) | st.dictionaries(WORDS, c, max_size=3), max_leaves=8))  # fmt: skip
 def test_any_json_value_of_a_field(field: str, value: object) -> None:
-    check(f"---\n{field}: {json.dumps(value)}\n---\nBody".encode())
+    check_reading(f"---\n{field}: {json.dumps(value)}\n---\nBody".encode())
 
 
 @settings(deadline=None)

@@ -32,13 +32,14 @@ class AgentFolder:
         (path / "agents/_config/scripts").mkdir()
         self.cli = Cli(path)
 
-    def agent(self, name: str, turns: Sequence[Mapping[str, Any]], settings: str = "") -> None:
-        """An agent whose model plays `turns`; `settings` are further lines of its frontmatter."""
+    def agent(self, name: str, turns: Sequence[Mapping[str, Any]] | str, settings: str = "") -> None:
+        """An agent whose model plays `turns`, or a whole script; `settings` are further lines of its frontmatter."""
         file = name.replace(" ", "-")
         front = f"---\nname: {name}\nmodel: {{provider: script, name: {file}}}\n{settings}\n---\nWork.\n"
         (self.path / f"agents/{file}.md").write_text(front, encoding="utf-8")
         script = self.path / f"agents/_config/scripts/{file}.yaml"
-        script.write_text(json.dumps({"conversations": [{"turns": list(turns)}]}))
+        whole = turns if isinstance(turns, str) else json.dumps({"conversations": [{"turns": list(turns)}]})
+        script.write_text(whole)
 
     def tools(self, module: str, source: str) -> None:
         """A module of custom tools; an agent takes it with `tools: [MODULE]`."""

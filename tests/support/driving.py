@@ -275,7 +275,7 @@ class Workspace:
     def events(self) -> list[Event]:
         return self.app.store.events(self.execution.id)
 
-    def succeeded(self, output: str = "Done.") -> None:
+    def check_succeeded(self, output: str = "Done.") -> None:
         """Fails unless the execution ended well, each of its calls closed and told once."""
         execution = self.execution
         assert (execution.status, execution.output) == (Status.SUCCESS, output), execution

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
-import sys
-import termios
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import TimeoutExpired
-from typing import NoReturn
 
+from tests.support.children import leave_after, open_streams, run_agentmd, take_terminal
 from tests.support.terminal import Terminal, fixed_environment
 
 __all__ = ["Forked", "ForkedTerminal"]
@@ -25,7 +21,7 @@ class ForkedTerminal(Terminal):
     def _start(self, argv: Sequence[str], slave: int, env: Mapping[str, str | None], cwd: Path | str | None) -> Forked:
         pid = os.fork()
         if pid == 0:
-            _child(argv, slave, fixed_environment(env), cwd)
+            leave_after(lambda: _run(argv, slave, fixed_environment(env), cwd))
         return Forked(pid)
 
 
@@ -58,27 +54,11 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-def _child(args: Sequence[str], slave: int, env: Mapping[str, str], cwd: Path | str | None) -> NoReturn:
-    code = 70
-    try:
-        os.setsid()
-        fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
-        for number in (0, 1, 2):
-            os.dup2(slave, number)
-        os.closerange(3, 256)  # the test's own end of the terminal among them
-        for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
-            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - it ends with it
-        os.environ.clear()
-        os.environ.update(env)
-        if cwd is not None:
-            os.chdir(cwd)
-        sys.argv = ["agentmd", *args]
-        from agent_md.cli.main import main
-
-        main()
-    except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(code)
+def _run(args: Sequence[str], slave: int, env: Mapping[str, str], cwd: Path | str | None) -> None:
+    take_terminal(slave)
+    open_streams()
+    os.environ.clear()
+    os.environ.update(env)
+    if cwd is not None:
+        os.chdir(cwd)
+    run_agentmd(args)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-import traceback
 from collections.abc import Callable
+from functools import partial
+
+from tests.support.children import leave_after
 
 __all__ = ["in_processes"]
 
@@ -18,20 +20,13 @@ def in_processes(*functions: Callable[[], object]) -> list[int]:
         pid = os.fork()
         if pid == 0:
             os.close(opener)
-            _child(gate, function)
+            leave_after(partial(_begin_together, gate, function), failed=1)
         pids.append(pid)
     os.close(gate)
     os.close(opener)
     return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
 
 
-def _child(gate: int, function: Callable[[], object]) -> None:
-    code = 1
-    try:
-        os.read(gate, 1)  # ends when the parent opens the gate
-        function()
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(code)
+def _begin_together(gate: int, function: Callable[[], object]) -> None:
+    os.read(gate, 1)  # ends when the parent opens the gate
+    function()

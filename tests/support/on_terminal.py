@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
-import termios
-import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NoReturn
 
+from tests.support.children import leave_after, take_terminal
 from tests.support.forked_terminal import Forked
 from tests.support.terminal import Terminal
 
@@ -31,27 +28,15 @@ class FunctionTerminal(Terminal):
     def _start(self, argv: object, slave: int, env: Mapping[str, str | None], cwd: Path | str | None) -> Forked:
         pid = os.fork()
         if pid == 0:
-            _child(slave, self._function, shell=self._shell)
+            leave_after(lambda: self._on(slave))
         return Forked(pid)
 
-
-def _child(slave: int, function: Callable[[], None], *, shell: bool) -> NoReturn:
-    code = 70
-    try:
-        os.setsid()
-        fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
-        for number in (0, 1, 2):
-            os.dup2(slave, number)
-        os.closerange(3, 256)
-        if shell:
-            _run_as_job(function)
+    def _on(self, slave: int) -> None:
+        take_terminal(slave)
+        if self._shell:
+            _run_as_job(self._function)
         else:
-            function()
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(code)
+            self._function()
 
 
 def _run_as_job(function: Callable[[], None]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.provider_server import Answer, Failure, ProviderServer, Received, Wire
 
-__all__ = ["LocalServer", "OpenAIServer", "openai_problem"]
+__all__ = ["LocalServer", "OpenAIPlace", "OpenAIServer", "in_parts", "openai_problem"]
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _PARAMETERS = {"model", "messages", "stream", "stream_options", "tools", "temperature"}
@@ -21,12 +21,8 @@ _MESSAGE_KEYS = {
 }
 
 
-class OpenAIServer(ProviderServer[Answer]):
-    """`https://api.openai.com/v1`; `url` has the version in it."""
-
-    path = re.compile(r"/v1/chat/completions")
-    parameters = frozenset({*_PARAMETERS, "max_completion_tokens"})
-    usage_in_every_chunk = False
+class OpenAIPlace(ProviderServer[Answer]):
+    """What all of OpenAI's servers have: a version in their address, and a bearer's key."""
 
     @property
     def url(self) -> str:
@@ -34,6 +30,14 @@ class OpenAIServer(ProviderServer[Answer]):
 
     def key_of(self, headers: dict[str, str]) -> str | None:
         return headers.get("authorization", "").removeprefix("Bearer ") or None
+
+
+class OpenAIServer(OpenAIPlace):
+    """`https://api.openai.com/v1`; `url` has the version in it."""
+
+    path = re.compile(r"/v1/chat/completions")
+    parameters = frozenset({*_PARAMETERS, "max_completion_tokens"})
+    usage_in_every_chunk = False
 
     def problem(self, received: Received) -> str | None:
         unknown = sorted(received.body.keys() - self.parameters)
@@ -53,7 +57,7 @@ class OpenAIServer(ProviderServer[Answer]):
             function = {"name": name, "arguments": ""}
             call = {"index": index, "id": f"call_{number}x{index}", "type": "function", "function": function}
             deltas.append({"tool_calls": [call]})
-            deltas += [{"tool_calls": [{"index": index, "function": {"arguments": part}}]} for part in _parts(args)]
+            deltas += [{"tool_calls": [{"index": index, "function": {"arguments": part}}]} for part in in_parts(args)]
         choices = [[{"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}] for delta in deltas]
         reason = turn.reason or ("tool_calls" if turn.calls else "stop")
         choices.append([{"index": 0, "delta": {}, "logprobs": None, "finish_reason": reason}])
@@ -141,7 +145,8 @@ def _content_problem(message: dict[str, Any]) -> str | None:
     return None
 
 
-def _parts(text: str) -> list[str]:
+def in_parts(text: str) -> list[str]:
+    """A text as it streams: seven characters at a time."""
     return [text[start : start + 7] for start in range(0, len(text), 7)]
 
 

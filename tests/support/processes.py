@@ -11,13 +11,13 @@ import os
 import re
 import signal
 import sqlite3
-import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.support.children import leave_after, open_streams, run_agentmd
 
 __all__ = ["Cli", "Finished", "Running", "preload"]
 
@@ -110,7 +110,7 @@ class Cli:
         if pid == 0:
             prepared = prepare or (lambda: None)
             words = ["-w", str(self.workspace), *args] if named else list(args)
-            _child(folder, {**self._env, **(env or {})}, words, kill_before_write, prepared)
+            leave_after(lambda: _run(folder, {**self._env, **(env or {})}, words, kill_before_write, prepared))
         return Running(pid, folder)
 
     def writes_of_last(self) -> int:
@@ -118,33 +118,18 @@ class Cli:
         return int((self._last / "writes").read_text() or "0")
 
 
-def _child(
+def _run(
     folder: Path,
     env: Mapping[str, str],
     args: Sequence[str],
     kill_before_write: int | None,
     prepare: Callable[[], None],
 ) -> None:
-    code = 70
-    try:
-        _redirect(folder)
-        os.environ.update(env)
-        prepare()
-        _count_writes(folder / "writes", kill_before_write)
-        sys.argv = ["agentmd", *args]
-        from agent_md.cli.main import main
-
-        try:
-            main()
-        except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else 0
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-    finally:
-        os._exit(code)
+    _redirect(folder)
+    os.environ.update(env)
+    prepare()
+    _count_writes(folder / "writes", kill_before_write)
+    run_agentmd(args)
 
 
 def _redirect(folder: Path) -> None:
@@ -155,9 +140,7 @@ def _redirect(folder: Path) -> None:
     ):
         descriptor = os.open(path, flags)
         os.dup2(descriptor, number)
-    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - the process ends with it
-    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    open_streams()
 
 
 def _count_writes(path: Path, kill_before: int | None) -> None:

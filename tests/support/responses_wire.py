@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tests.support.provider_server import Answer, Failure, ProviderServer, Received, Wire
+from tests.support.openai_wire import OpenAIPlace, in_parts
+from tests.support.provider_server import Answer, Failure, Received, Wire
 
 __all__ = ["ResponsesServer", "responses_problem"]
 
@@ -20,7 +21,7 @@ _ITEM_KEYS = {
 }
 
 
-class ResponsesServer(ProviderServer[Answer]):
+class ResponsesServer(OpenAIPlace):
     """Also insists on the thoughts that it gave, before the calls that came with them."""
 
     path = re.compile(r"/v1/responses")
@@ -28,13 +29,6 @@ class ResponsesServer(ProviderServer[Answer]):
     def __init__(self, turns: Iterable[Answer], on_request: Callable[[Received], None] | None = None) -> None:
         super().__init__(turns, on_request)
         self._thoughts: dict[str, str] = {}
-
-    @property
-    def url(self) -> str:
-        return f"{super().url}/v1"
-
-    def key_of(self, headers: dict[str, str]) -> str | None:
-        return headers.get("authorization", "").removeprefix("Bearer ") or None
 
     def problem(self, received: Received) -> str | None:
         if received.key is None:
@@ -83,7 +77,7 @@ class ResponsesServer(ProviderServer[Answer]):
                 self._thoughts[call["call_id"]] = f"ZW5j{number}"
             deltas = [
                 {"type": "response.function_call_arguments.delta", "item_id": call["id"], "delta": part}
-                for part in _parts(args)
+                for part in in_parts(args)
             ]
             items.append(({**call, "arguments": ""}, deltas, {**call, "arguments": args, "status": "completed"}))
         response = _response(number, received.body["model"], [item for _, _, item in items], turn)
@@ -165,10 +159,6 @@ def _response(number: int, model: str, output: list[dict[str, Any]], turn: Answe
             "total_tokens": turn.input_tokens + turn.output_tokens,
         },
     }
-
-
-def _parts(text: str) -> list[str]:
-    return [text[start : start + 7] for start in range(0, len(text), 7)]
 
 
 def _event(event: dict[str, Any], number: int) -> bytes:

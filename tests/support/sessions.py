@@ -40,9 +40,9 @@ conversations:
   - match: {user: ^stubborn}
     turns: [{calls: [{name: stubborn}]}, {text: At last.}]
   - match: {user: ^late}
-    turns: [{delay: 500ms, calls: [{name: danger, args: {key: A}}]}, {text: It was decided.}]
+    turns: [{calls: [{name: gate}]}, {calls: [{name: danger, args: {key: A}}]}, {text: It was decided.}]
   - match: {user: ^soon}
-    turns: [{delay: 300ms, text: Soon.}]
+    turns: [{calls: [{name: gate}]}, {text: Soon.}]
   - match: {user: ^fails at once}
     turns: [{error: {kind: bad_request, message: no good}}]
   - match: {user: ^fails later}
@@ -52,7 +52,7 @@ conversations:
 
 _TOOLS = '''
 
-import time
+import asyncio, time
 from agent_md.sdk import interrupt
 
 @tool
@@ -60,6 +60,13 @@ def place() -> object:
     """Asks in its own way."""
     schema = {"type": ["object", "null"], "required": ["at"], "properties": {"at": {"type": "number"}}}
     return interrupt({"type": "map", "centre": [52.5, 13.4]}, response_schema=schema)
+
+@tool
+async def gate() -> str:
+    """Ends when the gate of its session is open."""
+    while not (context().workspace / f"gate-{context().session_id}").exists():
+        await asyncio.sleep(0.01)
+    return "open"
 
 @tool
 def stubborn() -> str:
@@ -145,6 +152,10 @@ class Talk:
         """Its turns, newest first."""
         body: list[dict[str, Any]] = self.client.get(f"/executions?session_id={self.id}").body
         return body
+
+    def open_gate(self, workspace: Path) -> None:
+        """Lets its turns go that were told `soon` or `late`."""
+        (workspace / f"gate-{self.id}").touch()
 
     def until_driven(self) -> None:
         """Waits until its newest turn is under way."""

@@ -13,10 +13,12 @@ import socket
 import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
+
+from tests.support.children import leave_after, open_streams, run_agentmd
 
 __all__ = ["Shell"]
 
@@ -83,7 +85,7 @@ class Shell:
         connection, _ = self._listening.accept()
         pid = os.fork()
         if pid == 0:
-            _child(connection)
+            leave_after(partial(_run, connection))
         self._children[pid] = connection
 
     def _reap(self, options: int) -> None:
@@ -101,22 +103,9 @@ def _program(path: Path, command: str) -> None:
     path.chmod(0o755)
 
 
-def _child(connection: socket.socket) -> NoReturn:
-    code = 70
-    try:
-        told = _take_over(connection)
-        from agent_md.cli.main import main
-
-        sys.argv = ["agentmd", *told["args"]]
-        main()
-    except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+def _run(connection: socket.socket) -> None:
+    told = _take_over(connection)
+    run_agentmd(told["args"])
 
 
 def _take_over(connection: socket.socket) -> dict[str, Any]:
@@ -127,9 +116,7 @@ def _take_over(connection: socket.socket) -> dict[str, Any]:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - the process ends with it
-    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    open_streams()
     os.environ.clear()
     os.environ.update(told["env"])
     os.chdir(told["cwd"])

@@ -1,11 +1,12 @@
-"""Waiting for what another process does, without guessing how long it takes."""
+"""Waiting for what another process or task does, without guessing how long it takes."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
-__all__ = ["until"]
+__all__ = ["eventually", "until"]
 
 
 def until(condition: Callable[[], object], patience: float = 30.0) -> None:
@@ -15,3 +16,12 @@ def until(condition: Callable[[], object], patience: float = 30.0) -> None:
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {patience} s: {condition}")
         time.sleep(0.01)
+
+
+async def eventually(condition: Callable[[], object], patience: float = 30.0) -> None:
+    """As `until`, and lets the other tasks of this process work meanwhile."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {patience} s: {condition}")
+        await asyncio.sleep(0.001)

@@ -15,6 +15,7 @@ from agent_md.graph.messages import text_of, to_stored
 
 BLOCKS: list[str | dict[Any, Any]] = [
     {"type": "thinking", "thinking": "hm", "signature": "s"},
+    {"type": "reasoning", "text": "hm"},
     "A ",
     {"type": "text", "text": "B", "index": 0},
     {"type": "tool_use", "id": "c", "name": "f", "input": {}},

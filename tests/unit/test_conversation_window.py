@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_md.executions.history import LONGEST_RESULT, own_messages, window
+from agent_md.executions.history import LONGEST_RESULT, first_messages, own_messages, window
 
 
 def message(kind: str, content: Any = "", **data: Any) -> dict[str, Any]:
@@ -64,6 +64,21 @@ def test_provider_data_stays_as_it_is() -> None:
     thoughts = {"thought_signature": "Ynl0ZXM=", "blocks": [{"type": "thinking", "signature": "abc"}]}
     ai = message("ai", [{"type": "text", "text": "Hi"}], additional_kwargs=thoughts)
     assert window([message("human"), ai], 2)[1] is ai
+
+
+def test_instructions_among_the_first_messages_are_no_part_of_the_window() -> None:
+    own = [message("system", "Be brief."), message("human", "now")]
+    begun = [message("human", "once"), message("system", "Rhyme."), message("ai", "upon")]
+    system, *talk = first_messages(own, begun, exchange("then"), 5)
+    assert system["data"]["content"] == "Be brief.\n\nRhyme."
+    assert talk == [message("human", "once"), message("ai", "upon"), *exchange("then"), own[-1]]
+
+
+@pytest.mark.parametrize(("limit", "begins"), [(0, 5), (2, 5), (3, 2), (4, 2), (5, 0)])
+def test_the_first_messages_of_a_session_count_in_its_window(limit: int, begins: int) -> None:
+    begun, past = [message("human", "once"), message("ai", "upon")], exchange("then")
+    own = [message("human", "now")]
+    assert first_messages(own, begun, past, limit) == [*begun, *past, *own][begins:]
 
 
 def test_messages_come_by_position() -> None:

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent_md.cli.chat_texts import way_back
+from agent_md.cli.chat_texts import continuing, way_back
 from agent_md.cli.remote_interrupts import as_request
-from agent_md.cli.remote_output import continuing
 from agent_md.cli.remote_turns import retry_delays
-from agent_md.cli.sessions_client import Interrupt, SaidMessage, SessionsClient, place_of
+from agent_md.cli.sessions_client import Interrupt, SessionsClient, place_of
 from agent_md.errors import UsageError
 from agent_md.executions.model import Preview, RequestKind, RequestSource
 
@@ -131,12 +130,12 @@ def test_everything_else_takes_any_json(kind: str, payload: Any) -> None:
 
 
 def test_how_far_a_session_has_come() -> None:
-    said = [SaidMessage("user", "One"), SaidMessage("assistant", "1"), SaidMessage("user", "Two\x1b")]
+    said = [("user", "One"), ("assistant", "1"), ("user", "Two\x1b")]
     assert list(continuing(said)) == ["  It goes on after 2 turns:", "  👤 Two\\x1b"]
-    said.append(SaidMessage("assistant", "2"))
+    said.append(("assistant", "2"))
     assert list(continuing(said))[1:] == ["  👤 Two\\x1b", "  💬 2"]
     assert list(continuing(said, answered=False))[1:] == ["  👤 Two\\x1b"]
-    assert list(continuing([SaidMessage("system", "Be kind.")])) == []
+    assert list(continuing([("system", "Be kind.")])) == []
 
 
 def test_the_way_back_can_be_typed() -> None:

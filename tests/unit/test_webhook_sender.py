@@ -69,6 +69,7 @@ async def test_what_comes_later_is_sent_too(store: Store, post: ScriptedPost, we
         webhooks.changes.tell()
         await until(lambda: len(post.sent) == 2)
         await until(lambda: store.outbox.next_due(mine=()) is None)
+    assert [delivery.url for delivery in post.sent] == [QUICK.url] * 2
 
 
 async def test_what_failed_is_sent_again_when_its_time_has_come(

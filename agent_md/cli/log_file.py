@@ -1,0 +1,63 @@
+"""The log of a workspace's processes, for whoever looks for what went wrong; nothing of it is for the terminal."""
+
+from __future__ import annotations
+
+import io
+import logging
+import logging.handlers
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from agent_md.settings import Settings
+
+__all__ = ["log_to_file"]
+
+_LOG_BYTES = 5_000_000
+
+
+class _LogFile(logging.handlers.RotatingFileHandler):
+    """Made with the first line; what cannot be written is lost, because nothing of a log is for the terminal.
+
+    Several processes write it: one that finds it renamed by another goes on in the new one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """The line goes to the file that has the name now."""
+        with suppress(OSError):
+            if self.stream is not None and not _is_at(self.stream, self.baseFilename):
+                self.stream.close()
+                self.stream = self._open()
+        super().emit(record)
+
+    def _open(self) -> io.TextIOWrapper:
+        path = Path(self.baseFilename)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+        return super()._open()
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Nothing."""
+
+
+def _is_at(file: io.TextIOWrapper, path: str) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
+
+
+def log_to_file(settings: Settings) -> None:
+    """Logs of the loop and of libraries go to a file in the state folder."""
+    handler = _LogFile(
+        settings.state_dir / "agentmd.log",
+        maxBytes=_LOG_BYTES,
+        backupCount=1,
+        delay=True,
+        encoding="utf-8",
+        errors="backslashreplace",
+    )
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"))
+    logging.getLogger().addHandler(handler)
+    logging.getLogger().setLevel(settings.log_level)
+    for name in ("httpx", "httpx2"):  # they tell each address that is asked, which may hold a password or a token
+        logging.getLogger(name).setLevel(logging.WARNING)
