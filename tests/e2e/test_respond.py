@@ -275,7 +275,7 @@ def test_an_execution_that_ends_in_error_gives_its_code(asking: AgentFolder) -> 
 
 def driven(folder: AgentFolder) -> Any:
     """Execution 1 works on one call and has an open request of another."""
-    folder.agent("asker", [{"calls": [CONFIRM, call("gated")]}, {"text": "Done."}], "tools: [asking]")
+    folder.agent("asker", [{"calls": [CONFIRM, call("gated")]}, {"text": "Done."}], "tools: [asking, gates]")
     run = folder.cli.start("run", "asker")
     until_begun(folder.path)
     return run
