@@ -96,6 +96,9 @@ class Settings:
     http: HttpSettings
     prices: Path | None
     log_level: str
+    allow_state_on: tuple[str, ...]
+    """Types of file systems that hold state besides the local ones that are known."""
+    user_config: Path
     dotenv_file: DotenvFile = field(repr=False, compare=False)
     environ: Mapping[str, str] = field(repr=False)
     """The real environment when the settings were loaded."""
@@ -123,7 +126,7 @@ def load_settings(workspace: Path | None, *, environ: Mapping[str, str], cwd: Pa
     layers = [
         ("default", _BUILT_IN),
         (str(user_file), _read_config(user_file)),
-        ("config.yaml", _read_config(root / "config.yaml")),
+        ("config.yaml", _read_config(root / "config.yaml", of_user=False)),
         *_variables(environ, dotenv_file.values()),
     ]
     values = {key: value for _, layer in layers for key, value in layer.items()}
@@ -148,6 +151,8 @@ def load_settings(workspace: Path | None, *, environ: Mapping[str, str], cwd: Pa
         http=HttpSettings(**_below(values, "http")),
         prices=None if values["prices"] is None else place.path(values["prices"]),
         log_level=values["log_level"],
+        allow_state_on=values["allow_state_on"],
+        user_config=user_file,
         dotenv_file=dotenv_file,
         environ=dict(environ),
         origins={"workspace": found_by, **origins},
@@ -215,6 +220,12 @@ def _role(text: str) -> str:
     return text
 
 
+def _file_system(text: str) -> str:
+    if not text or any(not char.isprintable() or char.isspace() for char in text):
+        raise ValueError(f'"{text}" is not the type of a file system such as fuse.gocryptfs')
+    return text
+
+
 def _log_level(text: str) -> str:
     if text.upper() not in LOG_LEVELS:
         raise ValueError(f'"{text}" is not a level; the levels are {", ".join(LOG_LEVELS)}')
@@ -250,7 +261,10 @@ _READERS: dict[str, _Reader] = {
     "http.allow_hosts": _list_of(formats.host),
     "prices": _as(formats.path),
     "log_level": _as(_log_level),
+    "allow_state_on": _list_of(_file_system),
 }
+_OF_USER = ("allow_state_on",)
+"""Keys of the user's config alone: a workspace may come from elsewhere, and does not say what this machine's disks are."""
 KEYS = tuple(_READERS)
 """Every key of config.yaml, dotted."""
 
@@ -268,6 +282,7 @@ _BUILT_IN: _Layer = {
     "agents_dir": "agents",
     "state_dir": ".agentmd",
     "log_level": "INFO",
+    "allow_state_on": (),
     **_dotted("defaults", RunSettings()),
     **_dotted("defaults", Defaults()),
     **_dotted("server", ServerSettings()),
@@ -276,7 +291,7 @@ _BUILT_IN: _Layer = {
 }
 
 
-def _read_config(path: Path) -> _Layer:
+def _read_config(path: Path, *, of_user: bool = True) -> _Layer:
     """The keys that the file gives, with their values. A file that does not exist gives none."""
     if not os.path.lexists(path):
         return {}
@@ -286,12 +301,15 @@ def _read_config(path: Path) -> _Layer:
         raise ConfigInvalid(f"{path}: the file {error}") from None
     source = Source(str(path), text)
     mapping = load_mapping(source)
-    values = {} if mapping is None else _read_keys(Section(source, mapping))
+    values = {} if mapping is None else _read_keys(Section(source, mapping), of_user=of_user)
     source.raise_mistakes(ConfigInvalid)
     return values
 
 
-def _read_keys(top: Section) -> _Layer:
+def _read_keys(top: Section, *, of_user: bool) -> _Layer:
+    for key in _OF_USER:
+        if not of_user and key in top.mapping.entries:
+            top.note(key, "only the user's own config may say so; see `agentmd info` for what is in effect")
     sections = {name: top.section(name) for name in _SECTIONS}
     top.check_keys((*(key for key in KEYS if "." not in key), *_SECTIONS), _ELSEWHERE)
     for name, section in sections.items():

@@ -20,7 +20,8 @@ def make_state_dir(settings: Settings) -> None:
         settings.database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.stat().st_uid == os.geteuid():
             folder.chmod(0o700)
-        require_local_disk(folder)
+        for place in dict.fromkeys((folder, settings.database.parent)):
+            require_local_disk(place, allowed=settings.allow_state_on, user_config=settings.user_config)
         _bind(folder, settings.workspace)
         ignore = folder / ".gitignore"
         if not ignore.exists() or not ignore.stat().st_size:  # a full disk left it empty

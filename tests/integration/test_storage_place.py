@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from agent_md.errors import StateDirUnusable
+from agent_md.settings import load_settings
 from agent_md.stores.local_disk import file_system_of, require_local_disk
+from agent_md.stores.state_dir import make_state_dir
 
 
 @pytest.fixture
@@ -81,22 +83,49 @@ class TestFileSystemOf:
         require_local_disk(root)
 
 
-class TestRequireLocalDisk:
-    @pytest.mark.parametrize(
-        "kind",
-        ["nfs", "nfs4", "cifs", "smb3", "afs", "9p", "ceph", "lustre", "fuse.sshfs", "fuse.rclone", "fuse.glusterfs"],
-    )
-    def test_network_file_systems_are_refused(self, root: Path, kind: str) -> None:
-        with pytest.raises(StateDirUnusable, match=f"network file system \\({kind}\\).*set `state_dir`"):
-            require_local_disk(root / "share/.agentmd", mounts(root, f"server:/x @/share {kind}"))
+SHARED = [
+    *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "9p", "ceph", "lustre", "ocfs2", "gfs2", "davfs", "drvfs"),
+    *("virtiofs", "vboxsf", "vmhgfs", "fuse.vmhgfs-fuse", "prl_fs", "fakeowner", "osxfs", "fuse.osxfs", "grpcfuse"),
+    *("fuse", "fuse.sshfs", "fuse.rclone", "fuse.glusterfs", "fuse.gcsfuse", "fuse.never-heard-of", "never-heard-of"),
+    *("ext", "ext44", "xfs.nfs", "EXT4", ""),
+]
+LOCAL = [
+    "ext2",
+    "ext3",
+    "ext4",
+    "xfs",
+    "btrfs",
+    "zfs",
+    "f2fs",
+    "bcachefs",
+    "tmpfs",
+    "overlay",
+    "apfs",
+    "hfs",
+    "fuseblk",
+]
 
-    @pytest.mark.parametrize(
-        "kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "apfs", "fuse.gocryptfs", "bpf"]
-    )
+
+class TestRequireLocalDisk:
+    @pytest.mark.parametrize("kind", SHARED)
+    def test_what_is_not_known_to_be_local_is_refused(self, root: Path, kind: str) -> None:
+        table = mounts(root, f"server:/x @/share {kind}")
+        with pytest.raises(StateDirUnusable) as caught:
+            require_local_disk(root / "share/.agentmd", table, user_config=Path("/home/me/config.yaml"))
+        said = str(caught.value)
+        assert f"of the type {kind}, which is not known to be a local disk" in said
+        assert "Set `state_dir`" in said
+        assert f"`allow_state_on: [{kind}]` into /home/me/config.yaml" in said
+
+    @pytest.mark.parametrize("kind", LOCAL)
     def test_local_ones_are_not(self, root: Path, kind: str) -> None:
         local = mounts(root, f"/dev/x @/share {kind}")
         assert file_system_of(root / "share/.agentmd", local) == kind
         assert passes(root / "share/.agentmd", local)
+
+    def test_the_user_may_allow_one_more_type_and_only_that(self, root: Path) -> None:
+        table = mounts(root, "x @/a fuse.gocryptfs", "x @/b fuse.sshfs", "x @/c fuse")
+        assert [passes(root / name, table, "fuse.gocryptfs") for name in "abc"] == [True, False, False]
 
     def test_a_local_mount_inside_a_network_one_is_local(self, root: Path) -> None:
         table = mounts(root, "server:/home @/home nfs", "/dev/sda1 @/home/me ext4")
@@ -107,9 +136,23 @@ class TestRequireLocalDisk:
         assert passes(root, root / "missing")
 
 
-def passes(folder: Path, table: Path) -> bool:
+class TestMakeStateDir:
+    """As it is wired: on this machine's own mounts, with the user's config."""
+
+    def test_the_folder_of_the_database_counts_too_and_the_user_allows(self, root: Path) -> None:
+        (root / "ws/agents").mkdir(parents=True)
+        (root / "ws/config.yaml").write_text("database: /proc/self/agentmd.db")
+        with pytest.raises(StateDirUnusable, match=r"/proc/self is on a file system of the type proc.*/agentmd/config"):
+            make_state_dir(load_settings(root / "ws", environ={}, cwd=root, home=root))
+        (root / ".config/agentmd").mkdir(parents=True)
+        (root / ".config/agentmd/config.yaml").write_text("allow_state_on: [proc]")
+        make_state_dir(load_settings(root / "ws", environ={}, cwd=root, home=root))
+        assert (root / "ws/.agentmd/.gitignore").exists()
+
+
+def passes(folder: Path, table: Path, *allowed: str) -> bool:
     try:
-        require_local_disk(folder, table)
+        require_local_disk(folder, table, allowed=allowed)
     except StateDirUnusable:
         return False
     return True

@@ -109,7 +109,8 @@ def test_every_key_can_be_set(workspace: Path) -> None:
 
     settings = load(workspace)
 
-    assert settings.origins == {"workspace": "--workspace"} | dict.fromkeys(KEYS, "config.yaml")
+    given = dict.fromkeys(KEYS, "config.yaml") | {"allow_state_on": "default"}  # that one is the user's
+    assert settings.origins == {"workspace": "--workspace"} | given
     assert settings.agents_dir == workspace / "bots"
     assert settings.state_dir == workspace.parent / "home" / "state"
     assert settings.database == workspace / "data" / "x.db"
@@ -128,6 +129,23 @@ def test_every_key_can_be_set(workspace: Path) -> None:
     assert (settings.webhooks.interrupt_delay, settings.http.allow_hosts) == (0.0, ("localhost", "10.0.0.1"))
     assert (settings.prices, settings.log_level) == (workspace / "prices.yaml", "DEBUG")
     assert "hunter2" not in repr(settings)
+
+
+def test_only_the_user_says_which_file_systems_hold_state(workspace: Path) -> None:
+    user = user_config(workspace, "allow_state_on: [fuse.gocryptfs, virtiofs]")
+    settings = load(workspace)
+    assert settings.allow_state_on == ("fuse.gocryptfs", "virtiofs")
+    assert (settings.origins["allow_state_on"], settings.user_config) == (str(user), user)
+    (workspace / "config.yaml").write_text("log_level: INFO\nallow_state_on: [nfs]")
+    with pytest.raises(ConfigInvalid, match=r"work/config\.yaml:2:\d+: allow_state_on: only the user's own config"):
+        load(workspace)
+
+
+@pytest.mark.parametrize("text", ["fuse.sshfs nfs", "''", '"a\\tb"', "5"])
+def test_a_type_of_file_systems_is_one_word(workspace: Path, text: str) -> None:
+    user_config(workspace, f"allow_state_on: [{text}]")
+    with pytest.raises(ConfigInvalid, match="allow_state_on"):
+        load(workspace)
 
 
 def test_the_tools_folder_follows_the_agents_folder(workspace: Path) -> None:
