@@ -16,6 +16,7 @@ from agent_md.cli.output import note
 from agent_md.cli.progress import Progress
 from agent_md.cli.prompt import PromptClosed, TerminalPrompt, ask_request
 from agent_md.cli.questions import summary, withdrawn
+from agent_md.cli.scripted import ScriptedAnswers
 from agent_md.cli.showing import Showing
 from agent_md.cli.streams import divert_tool_output
 from agent_md.cli.workspace import login
@@ -50,17 +51,18 @@ def attend(
     on_ask: OnAsk = OnAsk.WAIT,
     *,
     may_drive: Callable[[], bool] = lambda: True,
+    scripted: ScriptedAnswers | None = None,
 ) -> int:
     """Attends the shown execution until it ends or is left waiting, driving it with `claim`; gives the exit code.
 
-    `prompt` None = nobody is there to ask. `may_drive`: whether to take it when it is free; else it is followed. As
+    `prompt` None = nobody is there to ask. `scripted` answers before anybody is asked. `may_drive`: whether to take it when it is free; else it is followed. As
     `asyncio.run`, but what refuses to be cancelled does not hold up the end. A signal that came too late is raised again
     for the caller.
     """
     divert_tool_output(app.settings.state_dir)  # there is a state folder by now
     loop = asyncio.new_event_loop()
     try:
-        attendant = _Attendant(app, showing, prompt, on_ask, may_drive, loop)
+        attendant = _Attendant(app, showing, prompt, on_ask, may_drive, scripted, loop)
         code = loop.run_until_complete(attendant.run(claim))
     finally:
         left = asyncio.all_tasks(loop)
@@ -90,6 +92,7 @@ class _Attendant:
         prompt: TerminalPrompt | None,
         on_ask: OnAsk,
         may_drive: Callable[[], bool],
+        scripted: ScriptedAnswers | None,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._app = app
@@ -101,6 +104,7 @@ class _Attendant:
         self._prompt = prompt
         self._on_ask = on_ask
         self._may_drive = may_drive
+        self._scripted = scripted
         self.leaving = Leaving(loop, self._live, self._id, self._cancel)
         self._version = self._store.version()
 
@@ -128,7 +132,11 @@ class _Attendant:
             if claim is not None:
                 continue
             still_open = self._still_open()
-            claim = await (self._ask(still_open[0]) if still_open else self._follow())
+            answers = self._by_script(execution, still_open)
+            if answers:
+                claim = self._decide(answers, "script")
+            else:
+                claim = await (self._ask(still_open[0]) if still_open else self._follow())
 
     def _still_open(self) -> list[Request]:
         """The open requests, oldest first."""
@@ -240,17 +248,27 @@ class _Attendant:
         if self._on_ask is OnAsk.FAIL:
             self._store.request_cancel(self._id, f"{_POLICY} (--on-ask fail)")
             return self._store.claim_to_cancel(self._id, self._app.worker)
-        still_open = self._still_open()
-        claim = self._record(
-            [
-                NewAnswer(r.id, Outcome.DENIED, {"approved": False} if r.kind is RequestKind.CONFIRM else None)
-                for r in still_open
-            ],
-            _POLICY,
-        )
-        for request in still_open:
+        denials = [
+            NewAnswer(r.id, Outcome.DENIED, {"approved": False} if r.kind is RequestKind.CONFIRM else None)
+            for r in self._still_open()
+        ]
+        return self._decide(denials, _POLICY)
+
+    def _by_script(self, execution: Execution, still_open: list[Request]) -> list[NewAnswer]:
+        if self._scripted is None:
+            return []
+        found = [self._scripted.answer(execution, request) for request in still_open]
+        answers = [answer for answer in found if answer is not None]
+        for request in still_open if not answers else ():
+            self._note(f"no answer in {self._scripted.path} fits: {summary(request)}")
+        return answers
+
+    def _decide(self, answers: list[NewAnswer], by: str) -> Claim | None:
+        """Records and shows answers that nobody here was asked for."""
+        claim = self._record(answers, by)
+        for request in [self._store.request(answer.request_id) for answer in answers]:
             shown = request.source is RequestSource.GATE  # as the call
-            self._showing.output.decided(self._store.request(request.id), shown=shown)
+            self._showing.output.decided(request, shown=shown)
         return claim
 
     def _left_waiting(self, code: int) -> _Left:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,9 +19,12 @@ from agent_md.cli.showing import Showing
 from agent_md.cli.tables import executions_table
 from agent_md.cli.text import json_line
 from agent_md.cli.workspace import WorkspaceOption, open_app, screen, terminal
-from agent_md.errors import DrivenElsewhere, ExecutionEnded
+from agent_md.errors import DrivenElsewhere, ExecutionEnded, UsageError
 from agent_md.executions.model import Claim, Execution, ExecutionId, Status
 from agent_md.shapes import execution_shape
+
+if TYPE_CHECKING:
+    from agent_md.cli.scripted import ScriptedAnswers
 
 __all__ = ["choose_output", "resume", "run", "warn_unavailable"]
 
@@ -46,13 +49,21 @@ def run(
     quiet: QuietOption = False,
     as_json: LinesOption = False,
     on_ask: OnAskOption = OnAsk.WAIT,
+    answers_from_script: Annotated[
+        bool, typer.Option("--answers-from-script", help="Answer with the `answers` of the script of its model.")
+    ] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
     """Run an agent once. When it needs you, you are asked here.
 
     Example: agentmd run cleaner -m "Clean the output folder"
     """
+    if detach and answers_from_script:
+        raise UsageError(
+            "--answers-from-script answers here, --detach leaves the execution to others: give one of them"
+        )
     with open_app(workspace, drives=True) as app:
+        scripted = _answers_of(app, agent) if answers_from_script else None
         execution = app.start(agent, args=args or [], message=message, claimed=not detach)
         output = choose_output(execution, quiet=quiet, as_json=as_json)
         warn_unavailable(app, agent)
@@ -65,10 +76,16 @@ def run(
         from agent_md.cli.attend import attend  # commands that drive nothing do not pay for it
 
         claim = Claim(execution.id, app.worker, execution.epoch)
-        code = attend(app, showing, claim, terminal(asks=not as_json), on_ask)
+        code = attend(app, showing, claim, terminal(asks=not as_json), on_ask, scripted=scripted)
         if not (quiet or as_json):
             _tell_cost(app.store.execution(execution.id))
     raise typer.Exit(code)
+
+
+def _answers_of(app: App, agent: str) -> ScriptedAnswers:
+    from agent_md.cli.scripted import ScriptedAnswers
+
+    return ScriptedAnswers.of(app, agent)
 
 
 def _tell_cost(execution: Execution) -> None:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import yaml
 
 from agent_md.errors import UsageError
+from agent_md.executions.model import Request, RequestKind
 from agent_md.models.yaml_nodes import NodeReader
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "ErrorKind",
     "Expectation",
     "Script",
+    "ScriptAnswer",
     "ScriptCall",
     "ScriptInvalid",
     "ScriptUsage",
@@ -28,6 +30,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+K = TypeVar("K", bound=StrEnum)
 
 _LARGEST_FILE = 1_000_000
 _DELAY = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
@@ -103,12 +106,32 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True)
+class ScriptAnswer:
+    """A response to the requests of `tool`, of `kind` and with `message` found in theirs; None = any."""
+
+    line: int
+    response: Any
+    tool: str | None = None
+    kind: RequestKind | None = None
+    message: re.Pattern[str] | None = None
+
+    def fits(self, request: Request, tool: str) -> bool:
+        """Whether it answers a request that was raised by a call of `tool`."""
+        return (
+            self.tool in (None, tool)
+            and self.kind in (None, request.kind)
+            and (self.message is None or self.message.search(request.message) is not None)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Script:
-    """A whole file; the first conversation that fits is the one that is played."""
+    """A whole file; the first conversation that fits is the one that is played, and so with the answers."""
 
     name: str
     path: str
     conversations: tuple[Conversation, ...]
+    answers: tuple[ScriptAnswer, ...] = ()
 
 
 def load_script(scripts_dir: Path, name: str) -> Script:
@@ -116,7 +139,8 @@ def load_script(scripts_dir: Path, name: str) -> Script:
     if not name or name.startswith(".") or any(sign in name for sign in "/\\\0"):
         raise ScriptInvalid(f"{name!r} is not the name of a script: it names a file of {scripts_dir}, without folders")
     path = scripts_dir / f"{name}.yaml"
-    return Script(name, str(path), _Grammar(str(path)).script(_text_of(path)))
+    conversations, answers = _Grammar(str(path)).script(_text_of(path))
+    return Script(name, str(path), conversations, answers)
 
 
 def _text_of(path: Path) -> str:
@@ -142,12 +166,35 @@ class _Grammar:
     def __init__(self, path: str) -> None:
         self._read = NodeReader(path, ScriptInvalid)
 
-    def script(self, text: str) -> tuple[Conversation, ...]:
+    def script(self, text: str) -> tuple[tuple[Conversation, ...], tuple[ScriptAnswer, ...]]:
         root = self._read.compose(text)
         if root is None:
             self._read.refuse(None, "the file is empty; a script starts with `conversations:`")
-        node = self._read.mapping(root, "the script", {"conversations"}, required={"conversations"})["conversations"]
-        return self._filled(node, "conversations", self._read.items(node, "conversations", self._conversation))
+        parts = self._read.mapping(root, "the script", {"conversations", "answers"}, required={"conversations"})
+        node = parts["conversations"]
+        conversations = self._filled(node, "conversations", self._read.items(node, "conversations", self._conversation))
+        return conversations, self._read.items(parts["answers"], "answers", self._answer) if "answers" in parts else ()
+
+    def _answer(self, node: yaml.Node) -> ScriptAnswer:
+        parts = self._read.mapping(node, "an answer", {"match", "response"}, required={"response"})
+        response = self._read.value(parts["response"], "response")
+        line = node.start_mark.line + 1
+        if "match" not in parts:
+            return ScriptAnswer(line, response)
+        match = self._read.mapping(parts["match"], "match", {"tool", "kind", "message"})
+        return ScriptAnswer(
+            line,
+            response,
+            tool=self._read.text(match["tool"], "match.tool") if "tool" in match else None,
+            kind=self._kind(match["kind"], "match.kind", RequestKind) if "kind" in match else None,
+            message=self._read.pattern(match["message"], "match.message") if "message" in match else None,
+        )
+
+    def _kind(self, node: yaml.Node, what: str, kinds: type[K]) -> K:
+        word = self._read.text(node, what)
+        if word not in set(kinds):
+            self._read.refuse(node, f"{what} is {word!r}, expected one of {', '.join(kinds)}")
+        return kinds(word)
 
     def _conversation(self, node: yaml.Node) -> Conversation:
         parts = self._read.mapping(node, "a conversation", {"match", "turns"}, required={"turns"})
@@ -191,13 +238,9 @@ class _Grammar:
 
     def _error(self, node: yaml.Node) -> SimulatedError:
         parts = self._read.mapping(node, "error", {"kind", "message", "times"}, required={"kind"})
-        word = self._read.text(parts["kind"], "kind")
-        if word not in set(ErrorKind):
-            self._read.refuse(parts["kind"], f"kind is {word!r}, expected one of {', '.join(ErrorKind)}")
+        kind = self._kind(parts["kind"], "kind", ErrorKind)
         message = self._read.text(parts["message"], "message") if "message" in parts else "simulated by the script"
-        return SimulatedError(
-            ErrorKind(word), message, self._read.count(parts["times"], "times") if "times" in parts else None
-        )
+        return SimulatedError(kind, message, self._read.count(parts["times"], "times") if "times" in parts else None)
 
     def _delay(self, node: yaml.Node) -> float:
         word = self._read.text(node, "delay")

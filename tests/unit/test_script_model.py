@@ -62,6 +62,10 @@ def one_turn(turn: str) -> str:
     return f"conversations: [{{turns: [{turn}]}}]"
 
 
+def with_answer(answer: str) -> str:
+    return f"{one_turn('{text: a}')}\nanswers: [{answer}]"
+
+
 def result(text: str, call_id: str, name: str | None = None) -> ToolMessage:
     return ToolMessage(text, tool_call_id=call_id, name=name)
 
@@ -260,6 +264,16 @@ def test_delays(tmp_path: Path, written: str, seconds: float) -> None:
         (one_turn("{text: a, delay: 2}"), "delay is a number, expected a text"),
         (one_turn("{text: !!python/name:os.system a}"), "text is a tag:yaml.org,2002:python/name:os.system"),
         ("[" * 3000 + "]" * 3000, "line 1: nested more than 50 deep"),
+        (with_answer("{match: {tool: a}}"), "line 2: an answer has no 'response'"),
+        (with_answer("{respond: {}}"), "line 2: an answer has an unknown key 'respond'; did you mean 'response'?"),
+        (with_answer("{response: yes}"), "response is yes, which YAML reads in its own way"),
+        (with_answer("{match: {tol: a}, response: {}}"), "match has an unknown key 'tol'; did you mean 'tool'?"),
+        (
+            with_answer("{match: {kind: confrim}, response: {}}"),
+            "match.kind is 'confrim', expected one of confirm, inp",
+        ),
+        (with_answer("{match: {message: '('}, response: {}}"), "match.message is no regular expression"),
+        ("answers: []", "line 1: the script has no 'conversations'"),
     ],
 )
 def test_mistakes_are_named_with_file_and_line(tmp_path: Path, text: str, problem: str) -> None:
