@@ -16,6 +16,7 @@ from agent_md.agents.files import file_stamp
 from agent_md.agents.registry import Registry, agent_files, scan
 from agent_md.agents.spec import AgentSpec
 from agent_md.checking import AgentChecks
+from agent_md.engines.giving_back import GiveBack
 from agent_md.errors import AgentDisabled, UnknownExecution
 from agent_md.executions.days import local_midnight
 from agent_md.executions.model import (
@@ -51,6 +52,7 @@ class App:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.give_back = GiveBack()
         self._registry: Registry | None = None
         self._registry_signature: list[Any] = []
         self._store: Store | None = None

@@ -49,8 +49,9 @@ class Listen:
         return self.host is not None or self.port is not None
 
 
-def serve(app: App, listen: Listen, on_ready: Callable[[Address], None]) -> None:
-    """Serves until SIGTERM, SIGINT, SIGHUP or `POST /shutdown`; then everything is stored, and it returns.
+def serve(app: App, listen: Listen, on_ready: Callable[[Address], None]) -> bool:
+    """Serves until SIGTERM, SIGINT, SIGHUP or `POST /shutdown`; then everything is stored, and it returns. True when it
+    ended because `app.give_back` was asked: the caller is to start the server anew, in a process without these threads.
 
     `on_ready` is called once recovery has begun and connections are taken. Raises ServerRunning when this workspace
     has a live server, UsageError when the TCP address cannot be had, StateDirUnusable.
@@ -68,7 +69,7 @@ def serve(app: App, listen: Listen, on_ready: Callable[[Address], None]) -> None
                     on_ready(now)
 
             try:
-                asyncio.run(_serve(app, sockets, key, address, told))
+                return asyncio.run(_serve(app, sockets, key, address, told))
             finally:
                 write_address(folder, None)
     finally:
@@ -93,12 +94,14 @@ class _Server(uvicorn.Server):
 
 async def _serve(
     app: App, sockets: list[socket.socket], key: str | None, address: Address, tell: Callable[[Address], None]
-) -> None:
-    """`tell` is called when the server is ready, and when it begins to stop. Raises what ended it unasked."""
+) -> bool:
+    """`tell` is called when the server is ready, and when it begins to stop. Raises what ended it unasked; gives whether
+    it was asked to give its work back."""
     stop = asyncio.Event()
-    tell_exhaustion_seldom(asyncio.get_running_loop())
+    loop = asyncio.get_running_loop()
+    tell_exhaustion_seldom(loop)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, stop.set)
     hub = Hub(app.store)
     engine = LocalEngine(app.store, app.runner(), hub, app.worker, max_concurrent=app.settings.server.max_concurrent)
     context = ServerContext(app, hub, engine, stop.set)
@@ -112,11 +115,13 @@ async def _serve(
     watching = [asyncio.create_task(part) for part in beside]
     listening, stopped = (asyncio.create_task(event.wait()) for event in (server.listening, stop))
     parts = {driving, serving, *watching}
-    await asyncio.wait({listening, *parts}, return_when=asyncio.FIRST_COMPLETED)
-    if listening.done():
-        tell(address)
-    ended, _ = await asyncio.wait({stopped, *parts}, return_when=asyncio.FIRST_COMPLETED)
-    log.info("stopping")
+    with app.give_back.listening(lambda _: loop.call_soon_threadsafe(stop.set)):
+        await asyncio.wait({listening, *parts}, return_when=asyncio.FIRST_COMPLETED)
+        if listening.done():
+            tell(address)
+        ended, _ = await asyncio.wait({stopped, *parts}, return_when=asyncio.FIRST_COMPLETED)
+    reason = app.give_back.reason
+    log.info("stopping" if reason is None else f"starting anew: {reason}")
     with contextlib.suppress(StateDirUnusable):  # whoever reads the old address waits a little longer
         tell(replace(address, stopping=True))
     driving.cancel()  # nothing new is begun
@@ -128,6 +133,7 @@ async def _serve(
     await asyncio.gather(driving, *watching, listening, stopped, return_exceptions=True)
     for task in ended - {stopped}:
         task.result()
+    return reason is not None
 
 
 def _uvicorn_config(application: FastAPI) -> uvicorn.Config:

@@ -10,7 +10,7 @@ from typing import Any
 
 from agent_md.app import App
 from agent_md.cli.choices import OnAsk
-from agent_md.cli.exit_codes import INTERRUPTED, WAITING
+from agent_md.cli.exit_codes import GIVEN_BACK, INTERRUPTED, WAITING
 from agent_md.cli.leaving import Leaving
 from agent_md.cli.output import note
 from agent_md.cli.progress import Progress
@@ -111,7 +111,8 @@ class _Attendant:
     async def run(self, claim: Claim | None) -> int:
         """Drives with `claim`, or follows, asks and drives as it may; gives the exit code."""
         self.leaving.driving = claim is not None
-        with self.leaving.listening(), self._live.suspendable():
+        give_back = self._app.give_back.listening(lambda _: self.leaving.leave(GIVEN_BACK))
+        with self.leaving.listening(), give_back, self._live.suspendable():
             progress = asyncio.create_task(self._progress.run())
             try:
                 self._progress.saw(self._showing.begin())
@@ -161,7 +162,9 @@ class _Attendant:
             drive.cancel()
             with suppress(asyncio.CancelledError):
                 await drive
-            self._note(f"execution {self._id} was left as it is; `agentmd resume {self._id}` goes on")
+            why = self._app.give_back.reason
+            how = "was left as it is" if why is None else f"was given back: {why}"
+            self._note(f"execution {self._id} {how}; `agentmd resume {self._id}` goes on")
             raise _Left(self.leaving.asked.result())
         try:
             return await drive

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["INTERRUPTED", "WAITING"]
+__all__ = ["GIVEN_BACK", "INTERRUPTED", "WAITING"]
+
+GIVEN_BACK = 1
+"""The process could not go on well and gave the execution back; `resume` goes on with it."""
 
 WAITING = 3
 """An execution is left waiting for an answer."""

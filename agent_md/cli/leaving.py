@@ -52,6 +52,11 @@ class Leaving:
             signal.raise_signal(late)
         return INTERRUPTED if self._pressed and code < 128 else code
 
+    def leave(self, code: int) -> None:
+        """Has the attendant go with this exit code. May be called from any thread."""
+        with suppress(RuntimeError):  # it has gone
+            self._loop.call_soon_threadsafe(self._ask, code)
+
     def _on_signal(self, number: int) -> None:
         """Runs at once, also while a tool blocks the loop, in which the rest is done."""
         if number != signal.SIGINT:
@@ -71,5 +76,9 @@ class Leaving:
         if number == signal.SIGINT and self.driving:
             self.cancelled = True
             self._cancel()
-        elif not self.asked.done():
-            self.asked.set_result(128 + number)
+        else:
+            self._ask(128 + number)
+
+    def _ask(self, code: int) -> None:
+        if not self.asked.done():
+            self.asked.set_result(code)

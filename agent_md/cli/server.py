@@ -7,18 +7,22 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from agent_md.api.address import Address, read_address, server_alive
 from agent_md.app import App
 from agent_md.cli.output import say
+from agent_md.cli.streams import return_streams
 from agent_md.cli.text import counted, json_line, visible
 from agent_md.cli.workspace import WorkspaceOption, open_app
 from agent_md.errors import AgentmdError, ServerRunning, UsageError, codes_of
 
-__all__ = ["start", "status", "stop"]
+if TYPE_CHECKING:
+    from agent_md.api.server import Listen
+
+__all__ = ["start", "start_anew", "status", "stop"]
 
 _READY_S = 30.0
 _STOP_S = 10.0
@@ -51,7 +55,24 @@ def start(
 
         settings = app.settings.server
         listen = Listen(host or settings.host, settings.port if port is None else port, api_key or settings.api_key)
-        serve(app, listen, _announce)
+        anew = serve(app, listen, _announce)
+    if anew:
+        start_anew(app, listen)
+
+
+def start_anew(app: App, listen: Listen) -> NoReturn:
+    """Puts a new server in the place of this process, which has given its work back: same number, same streams."""
+    return_streams()
+    command, environ = _command(app, listen.host, listen.port, listen.key)
+    os.execve(sys.executable, command, environ)  # noqa: S606 - without a shell is what is meant
+
+
+def _command(app: App, host: str | None, port: int | None, api_key: str | None) -> tuple[list[str], dict[str, str]]:
+    """What starts a server of this workspace, and its environment: a key is for nobody who lists processes."""
+    command = [sys.executable, "-P", "-m", "agent_md.cli.main", "start", "--workspace", str(app.settings.workspace)]
+    command += ["--host", host] if host is not None else []
+    command += ["--port", str(port)] if port is not None else []
+    return command, dict(os.environ) if api_key is None else {**os.environ, "AGENTMD_API_KEY": api_key}
 
 
 def _where(app: App) -> str:
@@ -68,10 +89,7 @@ def _announce(address: Address) -> None:
 
 
 def _start_detached(app: App, host: str | None, port: int | None, api_key: str | None) -> None:
-    command = [sys.executable, "-m", "agent_md.cli.main", "start", "--workspace", str(app.settings.workspace)]
-    command += ["--host", host] if host is not None else []
-    command += ["--port", str(port)] if port is not None else []
-    environ = dict(os.environ) if api_key is None else {**os.environ, "AGENTMD_API_KEY": api_key}
+    command, environ = _command(app, host, port, api_key)
     errors = app.settings.state_dir / "server.err"
     app.open()
     with open(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:

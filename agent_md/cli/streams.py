@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO, cast
 
-__all__ = ["divert_tool_output", "person", "write_now"]
+__all__ = ["divert_tool_output", "person", "return_streams", "write_now"]
 
 _LARGEST = 5_000_000
 """Bytes of the file after which it begins anew."""
@@ -52,6 +52,17 @@ def divert_tool_output(state_dir: Path) -> None:
             setattr(sys, name, diverted)
         os.dup2(target, number)
     os.close(target)
+
+
+def return_streams() -> None:
+    """The standard streams lead to the person again, for a program that takes the place of this one."""
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        stream = getattr(sys, name)
+        out = person(stream)
+        with suppress(OSError, ValueError):
+            out.flush()
+            if out is not stream:
+                os.dup2(out.fileno(), number)
 
 
 def _open(path: Path) -> int:

@@ -1,0 +1,113 @@
+"""A process that cannot go on well gives its executions back, uncounted: a server starts anew, a command ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_md.api.address import read_address
+from agent_md.api.server import Listen, serve
+from agent_md.app import App
+from agent_md.cli.attend import attend
+from agent_md.cli.runs import choose_output
+from agent_md.cli.server import start_anew
+from agent_md.cli.showing import Showing
+from agent_md.cli.workspace import open_app
+from agent_md.executions.model import Claim, Execution, ExecutionId, Status
+from tests.support.children import leave_after, open_streams
+from tests.support.processes import preload
+from tests.support.server import Client
+from tests.support.waiting import until
+from tests.support.world import World
+
+SLOW = "conversations: [{turns: [{delay: 60s, text: Late.}]}]"
+QUICK = "conversations: [{turns: [{text: Done.}]}]"
+REASON = "32 of its threads are blocked"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _imported() -> None:
+    preload()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path / "ws")
+    script(world, SLOW)
+    return world
+
+
+def script(world: World, text: str) -> None:
+    (world.workspace / "agents/_config/scripts/worker.yaml").write_text(text)
+
+
+def forked(work: Callable[[], object], errors: Path) -> int:
+    """The number of a new process that does this work, its standard error in a file."""
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT, 0o600), 2)
+        open_streams()
+        leave_after(work)
+    return pid
+
+
+def exit_code(pid: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def ask_once_it_is_driven(world: World, app: App) -> None:
+    def ask() -> None:
+        until(lambda: world.status() is Status.RUNNING)
+        script(world, QUICK)
+        app.give_back.ask(REASON)
+
+    threading.Thread(target=ask).start()
+
+
+def the_execution(world: World) -> Execution:
+    store = world.store()
+    try:
+        return store.execution(ExecutionId(1))
+    finally:
+        store.close()
+
+
+def test_a_server_starts_anew_under_its_number_and_goes_on(world: World, tmp_path: Path) -> None:
+    def serve_until_it_gives_back() -> None:
+        with open_app(world.workspace, drives=True) as app:
+            app.start("worker", claimed=False)
+            assert serve(app, Listen(), lambda _: ask_once_it_is_driven(world, app))
+            given_back = app.store.execution(ExecutionId(1))
+            assert (given_back.status, given_back.attempts) == (Status.QUEUED, 0)
+        start_anew(app, Listen())
+
+    pid = forked(serve_until_it_gives_back, tmp_path / "err")
+    until(lambda: world.status() is Status.SUCCESS)
+    address = read_address(world.workspace / ".agentmd")
+    assert address is not None
+    assert address.pid == pid
+    client = Client(Path(address.socket))
+    assert client.get("/executions/1").body["output_data"] == "Done."
+    os.kill(pid, signal.SIGTERM)
+    assert exit_code(pid) == 0
+
+
+def test_a_command_ends_says_why_and_how_to_go_on(world: World, tmp_path: Path) -> None:
+    def run_until_it_gives_back() -> None:
+        with open_app(world.workspace, drives=True) as app:
+            execution = app.start("worker")
+            ask_once_it_is_driven(world, app)
+            showing = Showing(app, execution.id, choose_output(execution, quiet=True, as_json=False))
+            sys.exit(attend(app, showing, Claim(execution.id, app.worker, execution.epoch), None))
+
+    assert exit_code(forked(run_until_it_gives_back, tmp_path / "err")) == 1
+    said = (tmp_path / "err").read_text()
+    assert f"execution 1 was given back: {REASON}; `agentmd resume 1` goes on" in said
+    assert (the_execution(world).status, the_execution(world).attempts) == (Status.QUEUED, 0)
+    assert world.cli("resume", "1").code == 0
