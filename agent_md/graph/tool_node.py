@@ -114,7 +114,7 @@ class ToolNode:
             if isinstance(settled, End):
                 return settled
             if settled is SettledState.CHANGED:
-                return self._ask_again(call, tool, call.args, gate, "was changed by someone else while the call ran")
+                return self._ask_again(call, tool, call.args, gate, "by someone else while the call ran")
         if gate:
             return await self._run_approved(call, tool, gate)
         if asks or call.decision is Decision.ASK:
@@ -127,7 +127,7 @@ class ToolNode:
             try:
                 args, plan = _planned(tool, call.args)
                 if asked_by - {plan.digest}:  # the answers were given to another action than this one
-                    return self._ask_again(call, tool, call.args, [], "was changed since it asked")
+                    return self._ask_again(call, tool, call.args, [], "since it asked")
                 return await self._perform(call, tool, args, plan)
             except TargetChanged as error:
                 changed = error
@@ -149,20 +149,19 @@ class ToolNode:
             pass
         except ToolError as error:
             return failed(error)
-        return self._ask_again(call, tool, given, gate, "was changed since this was approved")
+        return self._ask_again(call, tool, given, gate, "since this was approved")
 
-    def _ask_again(
-        self, call: Call, tool: Tool, given: dict[str, Any], gate: list[Request], what_happened: str
-    ) -> End | _Ask:
+    def _ask_again(self, call: Call, tool: Tool, given: dict[str, Any], gate: list[Request], since: str) -> End | _Ask:
         try:
             args, plan = _planned(tool, given)
         except ToolError as error:
             return failed(error)
         target = plan.preview.resolved if plan.preview else None
+        changed = "is gone, and would be made as a new file: it was removed" if plan.makes_file else "was changed"
         request = confirmation(
             *(self._bench.spec, self._bench.execution_id, call.position, tool, args, plan),
             occurrence=gate[-1].occurrence + 1 if gate else 1,
-            why=f"{target or 'its source'} {what_happened}",
+            why=f"{target or 'its source'} {changed} {since}",
         )
         return _Ask((request,))
 

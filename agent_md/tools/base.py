@@ -25,6 +25,8 @@ class Plan:
     digest: str
     preview: Preview | None = None
     effect: CallEffect | None = None
+    makes_file: bool = False
+    """Whether its target does not exist and would be made."""
 
 
 class SettledState(StrEnum):

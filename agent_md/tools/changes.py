@@ -20,6 +20,7 @@ from agent_md.tools.base import Plan, Settled, SettledState, TargetChanged
 from agent_md.tools.diffs import as_text, content_diff, kind_of, new_file_diff
 from agent_md.tools.files import PATH, FileTool
 from agent_md.tools.places import ABSENT, Place, digest_of_bytes, open_place
+from agent_md.tools.replacing import MoreThanOnce, NotThere, TooLarge, replaced
 
 __all__ = ["FileDelete", "FileEdit", "FileMove", "FileWrite"]
 
@@ -91,6 +92,7 @@ class _ChangingTool(FileTool, ABC):
             digest=action_digest(self.name, args, before, *(place.stamp() for place in places)),
             preview=draft.preview,
             effect=CallEffect(before=before, after=_states_text(places, draft.after)),
+            makes_file=draft.before == (ABSENT,),
         )
 
     @contextmanager
@@ -288,18 +290,18 @@ def _replaced(path: str, text: str | None, args: dict[str, Any]) -> str:
     new: str = args["new_text"]
     if text is None:
         raise ToolError(f"{path} is no text in UTF-8; only text files can be edited")
-    first = text.find(old)
-    if first < 0:
-        raise ToolError(f"old_text is not in {path}; read the file and give the text exactly as it stands")
-    count = text.count(old) if args.get("replace_all", False) else 1
-    size = len(text.encode()) + count * (len(new.encode()) - len(old.encode()))
-    if size > _TEXT_LIMIT:
-        raise ToolError(f"{path} would have {size} bytes, at most {_TEXT_LIMIT} are allowed; nothing was done")
-    if args.get("replace_all", False):
-        return text.replace(old, new)
-    if text.find(old, first + 1) >= 0:
-        raise ToolError(f"old_text is in {path} more than once; give more of the text around it, or set replace_all")
-    return text[:first] + new + text[first + len(old) :]
+    try:
+        return replaced(text, old, new, everywhere=args.get("replace_all", False), limit=_TEXT_LIMIT)
+    except NotThere:
+        raise ToolError(f"old_text is not in {path}; read the file and give the text exactly as it stands") from None
+    except MoreThanOnce:
+        raise ToolError(
+            f"old_text is in {path} more than once; give more of the text around it, or set replace_all"
+        ) from None
+    except TooLarge as error:
+        raise ToolError(
+            f"{path} would have {error.size} bytes, at most {_TEXT_LIMIT} are allowed; nothing was done"
+        ) from None
 
 
 def _kind(place: Place) -> str:

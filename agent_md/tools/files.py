@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import codecs
-from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
-from agent_md.errors import ToolError
 from agent_md.executions.model import CallEffect, Preview
-from agent_md.tools.arguments import action_digest, check_arguments, object_schema
+from agent_md.tools.arguments import action_digest, check_arguments, object_schema, refuse_arguments
 from agent_md.tools.base import Plan, Settled, SettledState, ToolOptions
 from agent_md.tools.places import open_place
+from agent_md.tools.reading import Reading
 from agent_md.tools.sandbox import Sandbox
 
 __all__ = ["PATH", "FileRead", "FileTool"]
@@ -22,9 +20,6 @@ PATH: dict[str, Any] = {
 }
 
 _LINES = 2000
-_RESULT_LIMIT = 128 * 1024
-_SCAN_LIMIT = 64 * 1024 * 1024
-_PIECE = 64 * 1024
 
 
 class FileTool:
@@ -46,19 +41,34 @@ class FileTool:
 
 
 class FileRead(FileTool):
-    """Gives text by lines. The digest of its plan covers no content: reading what grew meanwhile is the same action."""
+    """Gives text by lines, or from a byte on. The digest of its plan covers no content: reading what grew meanwhile is the
+    same action."""
 
     name = "file_read"
-    description = "Reads a text file, or some lines of it. Long files come in parts: read on with offset."
+    description = "Reads a text file, or a part of it. Long files come in parts: read on with offset, within a long line with byte."
     parameters = object_schema(
         {"path": PATH},
         {
             "offset": {"type": "integer", "minimum": 0, "description": "First line to read, counted from 1."},
+            "byte": {
+                "type": "integer",
+                "minimum": 1,
+                "description": "First byte to read, counted from 1, instead of offset.",
+            },
             "limit": {"type": "integer", "minimum": 1, "description": f"Lines to read; {_LINES} if not given."},
-            "with_line_numbers": {"type": "boolean", "description": "Puts the number before each line."},
+            "with_line_numbers": {"type": "boolean", "description": "Puts the number before each line; not with byte."},
         },
     )
     options = ToolOptions(read_only=True, idempotent=True)
+
+    def validate(self, args: dict[str, Any]) -> dict[str, Any]:
+        args = super().validate(args)
+        if "byte" in args:
+            problems = ["offset: goes without byte"] if "offset" in args else []
+            problems += ["with_line_numbers: goes without byte"] if args.get("with_line_numbers") else []
+            if problems:
+                raise refuse_arguments(self.name, problems)
+        return args
 
     def subjects(self, args: dict[str, Any]) -> tuple[str, ...]:
         return (self._sandbox.resolve(args["path"], write=False).subject,)
@@ -73,72 +83,8 @@ class FileRead(FileTool):
         )
 
     async def run(self, args: dict[str, Any], plan: Plan) -> str:
-        first, count = max(args.get("offset", 1), 1), args.get("limit", _LINES)
-        numbered = args.get("with_line_numbers", False)
         with open_place(self._sandbox, self._sandbox.resolve(args["path"], write=False)) as place, place.open() as file:
-            return _Reading(place.shown, first, count, numbered).of(file)
-
-
-class _Reading:
-    """One reading of some lines, of bounded size."""
-
-    def __init__(self, path: str, first: int, count: int, numbered: bool) -> None:
-        self._path = path
-        self._first = first
-        self._count = count
-        self._numbered = numbered
-        self._left = _RESULT_LIMIT
-
-    def of(self, file: BinaryIO) -> str:
-        """The text, with a last line in brackets if there is more or nothing."""
-        texts: list[str] = []
-        number = 0
-        for number, (line, size) in enumerate(_lines(file), 1):
-            if number < self._first:
-                self._check_scanned(file)
-                continue
-            if len(texts) == self._count or (texts and len(line) > self._left):
-                return self._with_rest(texts, number)
-            texts.append(self._line(number, line))
-            self._left -= len(line)
-            if size > len(line):
-                texts.append(f"\n[Line {number} has {size} bytes; its first {len(line)} are shown.]\n")
-                return self._with_rest(texts, number + 1)
-        if not texts:
-            return "[The file is empty.]" if number == 0 else f"[The file has only {number} lines.]"
-        return "".join(texts)
-
-    def _line(self, number: int, line: bytes) -> str:
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        complete = len(line) < _RESULT_LIMIT
-        try:
-            text = decoder.decode(line, final=complete)
-        except UnicodeDecodeError:
-            raise self._not_text() from None
-        if "\0" in text:
-            raise self._not_text()
-        if number == 1:
-            text = text.removeprefix("\ufeff")
-        return f"{number:>6}\t{text}" if self._numbered else text
-
-    def _with_rest(self, texts: list[str], following: int) -> str:
-        text = "".join(texts)
-        end = "" if text.endswith("\n") else "\n"
-        return f"{text}{end}[The file may go on: read further with offset={following}.]"
-
-    def _check_scanned(self, file: BinaryIO) -> None:
-        if file.tell() > _SCAN_LIMIT:
-            raise ToolError(f"{self._path} is too large: line {self._first} lies beyond its first {_SCAN_LIMIT} bytes")
-
-    def _not_text(self) -> ToolError:
-        return ToolError(f"{self._path} is no text in UTF-8; only text files can be read")
-
-
-def _lines(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
-    """Each line, cut to what a result can hold, and its real size in bytes."""
-    while piece := file.readline(_PIECE):
-        line, size = piece, len(piece)
-        while not piece.endswith(b"\n") and (piece := file.readline(_PIECE)):
-            size += len(piece)
-            line += piece[: _RESULT_LIMIT - len(line)]
-        yield line, size
+            reading = Reading(place.shown, file, args.get("limit", _LINES))
+            if "byte" in args:
+                return reading.from_byte(args["byte"])
+            return reading.from_line(max(args.get("offset", 1), 1), numbered=args.get("with_line_numbers", False))

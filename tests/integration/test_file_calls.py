@@ -13,7 +13,7 @@ from agent_md.executions.model import CallOutcome, Decision, Position, Status, U
 from agent_md.graph.gate import propose
 from agent_md.graph.messages import ai_id, to_stored
 from agent_md.ports import Journal
-from tests.support.driving import Turn, Workspace, call
+from tests.support.driving import Turn, Workspace, call, turn
 
 WRITE = call("file_write", path="a.txt", content="new")
 EDIT = call("file_edit", path="a.txt", old_text="old", new_text="new")
@@ -172,6 +172,37 @@ def test_a_target_that_is_gone_is_an_error(work: Workspace) -> None:
     work.go_on()
     work.check_succeeded()
     assert work.results_seen() == ["Error: a.txt does not exist"]
+
+
+@pytest.mark.parametrize("action", [EDIT, DELETE, MOVE], ids=lambda action: action["name"])
+def test_an_approved_call_whose_target_is_gone_is_an_error(work: Workspace, action: Turn) -> None:
+    asked_for(work, action)
+    (work.folder / "a.txt").unlink()
+    work.answer(work.the_request(), {"approved": True})
+    work.check_succeeded()
+    assert work.results_seen() == ["Error: a.txt does not exist"]
+    assert list(files(work.folder)) == []
+
+
+def test_an_approved_write_whose_target_is_gone_is_asked_again_as_a_new_file(work: Workspace) -> None:
+    asked_for(work, WRITE)
+    (work.folder / "a.txt").unlink()
+    work.answer(work.the_request(), {"approved": True})
+    again = work.the_request()
+    assert "is gone, and would be made as a new file: it was removed since this was approved" in again.message
+    assert again.preview is not None
+    assert (again.preview.diff or "").startswith("--- /dev/null\n")
+    assert not (work.folder / "a.txt").exists()
+    work.answer(again, {"approved": True})
+    work.check_succeeded()
+    assert (work.folder / "a.txt").read_text() == "new"
+
+
+def asked_for(work: Workspace, action: Turn) -> None:
+    """An execution that waits for a yes to this call."""
+    work.agent("confirm: [file_edit, file_move]")
+    work.script(turn(action), "Done.")
+    work.start()
 
 
 def test_a_move_cut_between_its_halves_is_completed(work: Workspace) -> None:

@@ -113,7 +113,7 @@ class TestRead:
     def test_a_range_with_numbers(self, tools: dict[str, Tool], workspace: Path) -> None:
         (workspace / "long.txt").write_text("".join(f"line {n}\n" for n in range(1, 11)))
         text = call(tools["file_read"], path="long.txt", offset=3, limit=2, with_line_numbers=True)
-        assert text == "     3\tline 3\n     4\tline 4\n[The file may go on: read further with offset=5.]"
+        assert text == "     3\tline 3\n     4\tline 4\n[The file goes on: read further with offset=5.]"
 
     def test_a_long_file_comes_in_parts_that_add_up(self, tools: dict[str, Tool], workspace: Path) -> None:
         lines = [f"{n} {'ä' * 40}\n" for n in range(1, 5001)]
@@ -121,7 +121,7 @@ class TestRead:
         parts, offset = "", 1
         while True:
             text = call(tools["file_read"], path="long.txt", offset=offset, limit=4000)
-            body, note, rest = text.partition("[The file may go on: read further with offset=")
+            body, note, rest = text.partition("[The file goes on: read further with offset=")
             assert len(body.encode()) <= 128 * 1024
             parts += body
             if not note:
@@ -133,7 +133,7 @@ class TestRead:
         (workspace / "long.txt").write_text("ä" * 200_000 + "\nend\n")
         text = call(tools["file_read"], path="long.txt")
         assert "[Line 1 has 400001 bytes; its first 131072 are shown.]" in text
-        assert text.endswith("offset=2.]")
+        assert text.endswith("\n[Read on in it with byte=131073, or behind it with offset=2.]")
         assert call(tools["file_read"], path="long.txt", offset=2) == "end\n"
 
     @pytest.mark.parametrize("data", [b"\xff\xfe", b"a\0b", "hé".encode("latin-1"), "x".encode("utf-16")])
