@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from agent_md.graph.bench import Bench
     from agent_md.runner.advance import Runner
-    from agent_md.webhooks.sender import Changes, WebhookSender
+    from agent_md.webhooks.sender import WebhookSender
 
 __all__ = ["App"]
 
@@ -58,6 +58,8 @@ class App:
         self._store: Store | None = None
         self._worker: WorkerHandle | None = None
         self._checkpoints: Any = None
+        self.worked_on: set[ExecutionId] = set()
+        """The executions that this process drove or followed; who ends it may have to tell of them."""
         self.parts = AgentParts(settings)
         self.checks = AgentChecks(settings, self.parts, lambda: self.registry, self._bench, lambda: self.reading_store)
 
@@ -244,8 +246,13 @@ class App:
 
     # Telling
 
-    def webhooks(self, changes: Changes) -> WebhookSender:
-        """Tells receivers what the store has to tell; `changes` wake it."""
+    def notifies(self, execution_id: ExecutionId) -> bool:
+        """Whether any webhook tells of this execution."""
+        spec = AgentSpec.from_json(self.store.spec(execution_id))
+        return bool(spec.notify) or self.store.outbox.target(execution_id) is not None
+
+    def webhooks(self, *, interrupt_delay: float | None = None) -> WebhookSender:
+        """Tells receivers what the store has to tell. `interrupt_delay` in seconds, if not as configured."""
         from agent_md.outbound.transport import GuardedTransport
         from agent_md.webhooks.attempts import Attempts
         from agent_md.webhooks.derive import Deriver
@@ -253,12 +260,12 @@ class App:
         from agent_md.webhooks.sender import WebhookSender
 
         store, settings = self.store, self.settings
+        delay = settings.webhooks.interrupt_delay if interrupt_delay is None else interrupt_delay
         post = HttpPost(GuardedTransport(settings.http.allow_hosts))
         return WebhookSender(
             store.outbox,
-            Deriver(store, store.outbox, interrupt_delay=settings.webhooks.interrupt_delay),
+            Deriver(store, store.outbox, interrupt_delay=delay),
             Attempts(store, store.outbox, settings.environment, post, time.time),
-            changes,
             self.worker,
             clock=time.time,
         )

@@ -392,6 +392,9 @@ class Outbox(Protocol):
     def next_due(self, *, mine: Collection[str]) -> float | None:
         """When the next delivery is due whose event id is not in `mine`."""
 
+    def undelivered(self, execution_ids: Collection[ExecutionId]) -> int:
+        """How many deliveries of these executions are not done."""
+
     def claim(
         self, worker: WorkerId, *, mine: Collection[str], full: Collection[str], first: bool = False
     ) -> Delivery | None:

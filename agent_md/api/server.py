@@ -109,7 +109,7 @@ async def _serve(
     engine.sweep()
     driving = asyncio.create_task(engine.run())
     serving = asyncio.create_task(server.serve(sockets))
-    beside = [hub.run(), context.watch_agents(), app.webhooks(hub).run()]
+    beside = [hub.run(), context.watch_agents(), app.webhooks().run(hub)]
     if (ttl := app.settings.server.session_ttl) is not None:
         beside.append(context.expire_sessions(ttl))
     watching = [asyncio.create_task(part) for part in beside]

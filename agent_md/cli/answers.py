@@ -193,6 +193,7 @@ def cancel(
         if claim is not None:
             import asyncio
 
+            app.worked_on.add(current.id)
             asyncio.run(app.runner().advance(claim, _Silent()))
         deadline = time.monotonic() + _CANCEL_PATIENCE_S
         while not app.store.execution(current.id).status.final and time.monotonic() < deadline:

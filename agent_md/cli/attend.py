@@ -60,6 +60,7 @@ def attend(
     for the caller.
     """
     divert_tool_output(app.settings.state_dir)  # there is a state folder by now
+    app.worked_on.add(showing.execution_id)
     loop = asyncio.new_event_loop()
     try:
         attendant = _Attendant(app, showing, prompt, on_ask, may_drive, scripted, loop)

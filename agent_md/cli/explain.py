@@ -13,6 +13,7 @@ from agent_md.agents.spec import AgentSpec
 from agent_md.agents.verdicts import Possible, Subjects, ToolFacts, possible_verdicts
 from agent_md.app import App
 from agent_md.cli.choices import JsonOption
+from agent_md.cli.notifications import without_server
 from agent_md.cli.output import say
 from agent_md.cli.screen import PLAIN, Screen, Style
 from agent_md.cli.tables import trigger_text
@@ -81,7 +82,7 @@ def explained(app: App, spec: AgentSpec) -> Explanation:
         "built in" if origin == "default" else origin,
         custom=any(isinstance(tool, CustomTool) for tool in tools.values()),
         problems=tuple(str(problem) for problem in app.checks.problems(spec)),
-        notes=tuple(app.checks.notes(spec)),
+        notes=(*app.checks.notes(spec), *without_server(app, spec)),
     )
 
 

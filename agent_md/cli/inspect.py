@@ -14,6 +14,7 @@ from agent_md import __version__
 from agent_md.app import App
 from agent_md.cli.choices import JsonOption, execution_number
 from agent_md.cli.columns import columns
+from agent_md.cli.notifications import without_server
 from agent_md.cli.output import say
 from agent_md.cli.tables import AgentRow, agents_table, executions_table
 from agent_md.cli.text import counted, json_line, one_line, visible
@@ -151,7 +152,7 @@ def validate(
                 "agent": entry.spec.name,
                 "file": entry.spec.source_path,
                 "errors": app.checks.check(entry.spec),
-                "notes": app.checks.notes(entry.spec),
+                "notes": [*app.checks.notes(entry.spec), *without_server(app, entry.spec)],
             }
             for entry in entries
         ]

@@ -14,6 +14,7 @@ from agent_md.checking import without_effect
 from agent_md.cli.choices import LinesOption, OnAsk, OnAskOption, QuietOption, execution_number
 from agent_md.cli.live import LiveArea
 from agent_md.cli.money import dollars
+from agent_md.cli.notifications import without_server
 from agent_md.cli.output import JsonOutput, Output, QuietOutput, TextOutput, note, remark, say
 from agent_md.cli.showing import Showing
 from agent_md.cli.tables import executions_table
@@ -176,7 +177,8 @@ def _refuse_driven(execution: Execution) -> None:
 
 
 def warn_unavailable(app: App, agent: str) -> None:
-    """Says which fields of the agent nothing acts on."""
-    text = without_effect(app.registry.get(agent).spec)
-    if text is not None:
-        remark(f"note: {text}")
+    """Says which fields of the agent nothing acts on, or not at once."""
+    spec = app.registry.get(agent).spec
+    text = without_effect(spec)
+    for told in [*([] if text is None else [text]), *without_server(app, spec)]:
+        remark(f"note: {told}")

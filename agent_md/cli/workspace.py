@@ -40,7 +40,10 @@ _POLL_S = 0.05
 
 @contextmanager
 def open_app(workspace: Path | None, *, drives: bool = False) -> Iterator[App]:
-    """The workspace, opened; with `drives` also made the current folder, as custom tools expect."""
+    """The workspace, opened; with `drives` also made the current folder, as custom tools expect.
+
+    Before it is closed, webhooks are told of what was driven here, where no server does it.
+    """
     settings = load_settings(workspace, environ=os.environ, cwd=current_folder(), home=Path.home())
     app = App(settings)
     try:
@@ -52,7 +55,13 @@ def open_app(workspace: Path | None, *, drives: bool = False) -> Iterator[App]:
             log_to_file(settings)
         yield app
     finally:
-        app.close()
+        try:
+            if app.worked_on:
+                from agent_md.cli.notifications import deliver_notifications
+
+                deliver_notifications(app)
+        finally:
+            app.close()
 
 
 def current_folder() -> Path:

@@ -47,7 +47,6 @@ class WebhookSender:
         outbox: Outbox,
         deriver: Deriver,
         attempts: Attempts,
-        changes: Changes,
         worker: WorkerId,
         *,
         clock: Clock,
@@ -55,7 +54,6 @@ class WebhookSender:
         self._outbox = outbox
         self._deriver = deriver
         self._attempts = attempts
-        self._changes = changes
         self._worker = worker
         self._clock = clock
         self._under_way: dict[str, Delivery] = {}
@@ -63,20 +61,44 @@ class WebhookSender:
         self._tasks: set[asyncio.Task[bool]] = set()
         self._stopping = False
 
-    async def run(self) -> None:
-        """Delivers until cancelled; never raises. What is cut then is sent by the next one that runs."""
-        self._stopping = False
+    async def run(self, changes: Changes) -> None:
+        """Delivers until cancelled, woken by `changes`; never raises. What is cut then is sent by the next one that runs."""
         try:
             while True:
-                seen = self._changes.generation
+                seen = changes.generation
                 self._look()
-                await self._changes.wait(seen, self._pause())
+                await changes.wait(seen, self._pause())
         finally:
-            self._stopping = True
-            tasks = list(self._tasks)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._cut()
+
+    async def drain(self, patience: float) -> None:
+        """Delivers what is due, or comes due, within `patience` seconds; never raises. The rest is sent by the next one
+        that runs."""
+        try:
+            async with asyncio.timeout(patience):
+                while True:
+                    self._look()
+                    if self._tasks:
+                        await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+                        continue
+                    due = self._outbox.next_due(mine=())
+                    if due is None or due - self._clock() > patience:
+                        return
+                    await asyncio.sleep(self._pause())
+        except TimeoutError:
+            log.info("not all webhooks were delivered within %g s", patience)
+        except AgentmdError as error:
+            log.warning("the outbox cannot be used: %s", error)
+        finally:
+            await self._cut()
+
+    async def _cut(self) -> None:
+        self._stopping = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._stopping = False
 
     def _look(self) -> None:
         try:

@@ -63,6 +63,18 @@ def execution(store: Store) -> ExecutionId:
     return begin(store).id
 
 
+def test_what_is_not_done_is_counted_by_execution(store: Store, execution: ExecutionId) -> None:
+    other = begin(store).id
+    for event_id, of in (("a", execution), ("b", execution), ("c", other)):
+        add(store, event_id, of)
+    assert store.outbox.undelivered([execution]) == 2
+    assert store.outbox.undelivered([execution, other]) == 3
+    claimed(store.outbox)
+    store.outbox.finish("a")
+    assert store.outbox.undelivered([execution]) == 1
+    assert store.outbox.undelivered([]) == 0
+
+
 class TestTarget:
     def test_it_comes_with_its_execution(self, store: Store, execution: ExecutionId) -> None:
         assert store.outbox.target(with_hook(store)) == HOOK

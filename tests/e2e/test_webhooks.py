@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.receiver import Receiver, close_early, receiver
+from tests.support.receiver import Receiver, answer, close_early, receiver
 from tests.support.server import Server, respond, run
 from tests.support.waiting import until
 from tests.support.world import World
@@ -50,8 +50,9 @@ def test_what_a_terminal_did_is_told_by_the_server_that_comes_and_again_if_that_
     telling: World, there: Receiver
 ) -> None:
     assert telling.cli("run", "worker").code == 3
-    assert telling.cli("respond", "1", "--yes").code == 0
-    assert there.received == []
+    assert telling.cli("respond", "1", "--yes", "--no-wait").code == 0
+    assert events(there) == ["interrupt.requested"]
+    there.received.clear()
     there.behaviours = [close_early]
     with Server(telling.workspace) as server:
         until(lambda: there.received)
@@ -65,13 +66,55 @@ def test_what_a_terminal_did_is_told_by_the_server_that_comes_and_again_if_that_
     assert there.url not in log.read_text()
 
 
+def test_without_a_server_commands_tell_of_what_they_drove(telling: World, there: Receiver) -> None:
+    asked = telling.cli("run", "worker")
+    assert asked.code == 3
+    assert "no server runs here: `notify` of worker is told by the commands that drive it" in asked.err
+    assert events(there) == ["interrupt.requested"]
+    assert telling.cli("respond", "1", "--yes").code == 0
+    assert events(there) == ["interrupt.requested", "turn.completed"]
+    assert there.received[1].json["execution_id"] == 1
+
+
+def test_without_a_server_a_cancelled_execution_is_told_too(telling: World, there: Receiver) -> None:
+    assert telling.cli("run", "worker").code == 3
+    assert telling.cli("cancel", "1").code == 0
+    assert events(there) == ["interrupt.requested", "turn.failed"]
+
+
+def test_with_a_server_only_that_one_tells(telling: World, there: Receiver) -> None:
+    with Server(telling.workspace):
+        ended = telling.cli("run", "worker")
+        assert (ended.code, "no server runs here" in ended.err) == (3, False)
+        until(lambda: events(there) == ["interrupt.requested"])
+
+
+def test_what_a_command_could_not_deliver_is_said_and_told_by_the_next_one(telling: World, there: Receiver) -> None:
+    there.behaviours = [answer(503, Retry_After="30")]
+    ended = telling.cli("run", "worker")
+    assert ended.code == 3
+    assert "1 notification could not be delivered yet" in ended.err
+    assert len(there.received) == 1
+    assert telling.cli("run", "worker").code == 2  # it waits, and nothing was driven
+    assert telling.cli("respond", "1", "--no").code == 0
+    assert events(there)[1:] == ["turn.completed"]  # what was asked is decided, and is not told any more
+
+
+def test_that_no_server_runs_is_said_by_validate_and_explain(telling: World) -> None:
+    for command in ("validate", "explain"):
+        assert "no server runs here: `notify` of worker" in " ".join(telling.cli(command, "worker").out.split())
+    with Server(telling.workspace):
+        for command in ("validate", "explain"):
+            assert "no server runs here" not in " ".join(telling.cli(command, "worker").out.split())
+
+
 def test_a_private_address_is_not_reached_and_the_server_goes_on(telling: World, there: Receiver) -> None:
     (telling.workspace / "config.yaml").write_text("webhooks: {interrupt_delay: 0s}\n")
     with Server(telling.workspace) as server:
         execution = run(server.client)
         log = telling.workspace / ".agentmd/agentmd.log"
         until(lambda: log.exists() and "nothing was sent" in log.read_text())
-        assert server.client.get(f"/executions/{execution}").body["status"] == "waiting"
+        until(lambda: server.client.get(f"/executions/{execution}").body["status"] == "waiting")
         ended = server.stop()
     assert ended.code == 0
     assert there.received == []

@@ -213,8 +213,8 @@ async def test_the_hub_of_a_server_wakes_it_when_another_process_ends_a_turn(
 ) -> None:
     webhooks = webhooks_on(store, clock)
     hub = Hub(store)
-    sender = WebhookSender(store.outbox, webhooks.deriver, webhooks.attempts, hub, W1, clock=clock)
-    tasks = [asyncio.create_task(part()) for part in (hub.run, sender.run)]
+    sender = WebhookSender(store.outbox, webhooks.deriver, webhooks.attempts, W1, clock=clock)
+    tasks = [asyncio.create_task(part) for part in (hub.run(), sender.run(hub))]
     other = SqliteStore(path, workers=FakeWorkers(W1, W2), clock=clock)
     succeed(journal_of(other, hooked(other, target(there))))
     other.close()

@@ -54,6 +54,10 @@ class MemoryOutbox:
         with self._state.lock:
             return min((row.due_at for event_id, row in self._rows.items() if event_id not in mine), default=None)
 
+    def undelivered(self, execution_ids: Collection[ExecutionId]) -> int:
+        with self._state.lock:
+            return sum(row.new.execution_id in execution_ids for row in self._rows.values())
+
     def claim(
         self, worker: WorkerId, *, mine: Collection[str], full: Collection[str], first: bool = False
     ) -> Delivery | None:

@@ -124,12 +124,12 @@ class Webhooks:
         return made
 
     def sender(self) -> WebhookSender:
-        return WebhookSender(self.outbox, self.deriver, self.attempts, self.changes, self.worker, clock=self.clock)
+        return WebhookSender(self.outbox, self.deriver, self.attempts, self.worker, clock=self.clock)
 
     @contextlib.asynccontextmanager
     async def running(self) -> Any:
         """A sender at work for as long as the block lasts."""
-        task = asyncio.create_task(self.sender().run())
+        task = asyncio.create_task(self.sender().run(self.changes))
         try:
             yield task
         finally:

@@ -180,15 +180,47 @@ async def test_cut_before_it_was_begun(store: Store, post: ScriptedPost, webhook
         end(store, QUICK)
     sender = webhooks.sender()
     for _ in range(2):
-        task = asyncio.create_task(sender.run())
+        task = asyncio.create_task(sender.run(webhooks.changes))
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    task = asyncio.create_task(sender.run())
+    task = asyncio.create_task(sender.run(webhooks.changes))
     await until(lambda: store.outbox.next_due(mine=()) is None)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert len({sent.body["event_id"] for sent in post.sent}) == 3
+
+
+async def test_draining_sends_what_is_due_and_ends(store: Store, post: ScriptedPost, webhooks: Webhooks) -> None:
+    for target in (QUICK, SLOW, QUICK):
+        end(store, target)
+    await webhooks.sender().drain(10)
+    assert sorted(sent.url for sent in post.sent) == [QUICK.url, QUICK.url, SLOW.url]
+    assert store.outbox.next_due(mine=()) is None
+
+
+async def test_draining_does_not_wait_for_what_is_due_after_its_time(
+    store: Store, post: ScriptedPost, webhooks: Webhooks
+) -> None:
+    post.replies = [Reply(503, 60.0)]
+    end(store, QUICK)
+    await asyncio.wait_for(webhooks.sender().drain(30), 10)
+    assert len(post.sent) == 1
+    assert store.outbox.undelivered([execution.id for execution in store.executions()]) == 1
+
+
+async def test_what_draining_cut_off_is_sent_by_the_next_one(
+    store: Store, post: ScriptedPost, webhooks: Webhooks
+) -> None:
+    never = asyncio.Event()
+    post.hold = lambda _: never.wait()
+    end(store, SLOW)
+    await webhooks.sender().drain(0.05)
+    assert store.outbox.undelivered([execution.id for execution in store.executions()]) == 1
+    post.hold = None
+    await webhooks.sender().drain(10)
+    assert [sent.body["event_id"] for sent in post.sent] == [post.sent[0].body["event_id"]] * 2
+    assert store.outbox.next_due(mine=()) is None
 
 
 class FullDisk(MemoryOutbox):

@@ -53,6 +53,11 @@ class SqliteOutbox:
         (due,) = self._db.one(f"SELECT min(due_at) FROM deliveries WHERE event_id NOT IN {_LISTED}", _list(mine))
         return None if due is None else float(due)
 
+    def undelivered(self, execution_ids: Collection[ExecutionId]) -> int:
+        listed = dump(list(execution_ids))
+        (count,) = self._db.one(f"SELECT count(*) FROM deliveries WHERE execution_id IN {_LISTED}", listed)
+        return int(count)
+
     def claim(
         self, worker: WorkerId, *, mine: Collection[str], full: Collection[str], first: bool = False
     ) -> Delivery | None:
