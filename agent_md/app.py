@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -181,7 +181,13 @@ class App:
 
     def drifted(self, execution: Execution) -> bool:
         """Whether the agent's file, or a default behind it, is no longer what the execution started with."""
-        return self.registry.current_digest(execution.agent) != execution.spec_digest
+        return bool(self.drifted_among([execution]))
+
+    def drifted_among(self, executions: Collection[Execution]) -> set[ExecutionId]:
+        """Those that have drifted. The files are looked at once, however many executions there are."""
+        registry = self.registry
+        digests = {agent: registry.current_digest(agent) for agent in {execution.agent for execution in executions}}
+        return {execution.id for execution in executions if digests[execution.agent] != execution.spec_digest}
 
     def spec_of(self, execution: Execution) -> AgentSpec:
         """The spec that an execution started with."""

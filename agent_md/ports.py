@@ -249,13 +249,14 @@ class Store(Protocol):
     def executions(
         self,
         *,
+        ids: Collection[ExecutionId] | None = None,
         statuses: Collection[Status] = (),
         agent: str | None = None,
         session_id: str | None = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Execution]:
-        """Newest first; an empty filter matches all."""
+        """Newest first; an empty filter matches all. `ids` are the only ones wanted, None = any."""
 
     def count(self, statuses: Collection[Status]) -> int:
         """How many executions have one of these statuses."""

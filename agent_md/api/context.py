@@ -96,9 +96,9 @@ class ServerContext:
 
     def request_shapes(self, requests: Sequence[HumanRequest]) -> list[dict[str, Any]]:
         """The requests as JSON."""
-        owners = {request.execution_id for request in requests}
-        drifted = {owner: self.app.drifted(self.store.execution(owner)) for owner in owners}
-        return [request_shape(request, drifted=drifted[request.execution_id]) for request in requests]
+        asking = self.store.executions(ids={request.execution_id for request in requests})
+        drifted = self.app.drifted_among(asking)
+        return [request_shape(request, drifted=request.execution_id in drifted) for request in requests]
 
     def refresh_agents(self) -> None:
         """Tells what changed in the agent files since the last time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -43,20 +44,20 @@ def pending(
     """
     shown = None
     for app in each_change(workspace, follow=watch):
-        ids = [request.id for request in app.reading_store.open_requests()]
+        requests = app.reading_store.open_requests()
+        ids = [request.id for request in requests]
         if ids != shown:
-            _show_pending(app, as_json=as_json)
+            _show_pending(app, requests, as_json=as_json)
         shown = ids
 
 
-def _show_pending(app: App, *, as_json: bool) -> None:
-    store = app.reading_store
-    requests = store.open_requests()
-    drifted = {r.execution_id: app.drifted(store.execution(r.execution_id)) for r in requests}
+def _show_pending(app: App, requests: Sequence[Request], *, as_json: bool) -> None:
+    asking = app.reading_store.executions(ids={request.execution_id for request in requests})
+    drifted = app.drifted_among(asking)
     if as_json:
-        say(json_line([request_shape(r, drifted=drifted[r.execution_id]) for r in requests]))
+        say(json_line([request_shape(r, drifted=r.execution_id in drifted) for r in requests]))
         return
-    rows = [PendingRow(r, drifted=drifted[r.execution_id]) for r in requests]
+    rows = [PendingRow(r, drifted=r.execution_id in drifted) for r in requests]
     say(*pending_table(rows, screen(), now=time.time()))
 
 

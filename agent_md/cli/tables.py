@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from agent_md.agents.spec import AgentSpec, Trigger
 from agent_md.cli.columns import columns
@@ -21,7 +22,7 @@ __all__ = [
     "agents_table",
     "executions_table",
     "pending_table",
-    "request_prefix",
+    "request_prefixes",
     "trigger_text",
 ]
 
@@ -62,10 +63,10 @@ def pending_table(rows: Sequence[PendingRow], screen: Screen = PLAIN, *, now: fl
     if not rows:
         return ["Nothing waits for an answer."]
     per_root = Counter(row.root for row in rows)
-    ids = [row.request.id for row in rows]
+    prefixes = request_prefixes([row.request.id for row in rows])
     table = []
     for row in rows:
-        prefix = request_prefix(row.request.id, ids) if per_root[row.root] > 1 else None
+        prefix = prefixes[row.request.id] if per_root[row.root] > 1 else None
         question = listed(row.request) + "".join(_notes(row, now, prefix))
         table.append((str(row.root), one_line(row.agents), question))
     return columns(("#", "Agent", "Question"), table, screen, yielding=(2, 1), least=(2, 9))
@@ -108,12 +109,16 @@ def agents_table(
     return lines
 
 
-def request_prefix(request_id: RequestId, among: Collection[RequestId]) -> str:
-    """The shortest beginning of a request's id, of at least 8 characters, that no other one of `among` has."""
-    for length in range(_PREFIX, len(request_id)):
-        if sum(other.startswith(request_id[:length]) for other in among) <= 1:
-            return request_id[:length]
-    return request_id
+def request_prefixes(request_ids: Collection[RequestId]) -> dict[RequestId, str]:
+    """For each id its shortest beginning, of at least 8 characters, that no other one has."""
+    ordered = sorted(set(request_ids))
+    shared = [0, *(_length_shared(one, other) for one, other in pairwise(ordered)), 0]
+    return {request_id: request_id[: max(_PREFIX, 1 + max(shared[i : i + 2]))] for i, request_id in enumerate(ordered)}
+
+
+def _length_shared(one: str, other: str) -> int:
+    different = (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(different, min(len(one), len(other)))
 
 
 def trigger_text(trigger: Trigger) -> str:

@@ -243,6 +243,9 @@ class TestReading:
         assert found(agent="writer", limit=1, offset=1) == [running.id]
         assert found(statuses=[Status.ERROR]) == []
         assert found(agent="writ%") == []
+        assert found(ids={running.id, queued.id, NOBODY}) == [running.id, queued.id]
+        assert found(ids=[waiting.id, queued.id], agent="writer") == [waiting.id]
+        assert found(ids=[]) == []
 
     def test_counts_by_status(self, store: Store) -> None:
         begin(store, worker=None)

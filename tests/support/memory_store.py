@@ -96,6 +96,7 @@ class MemoryStore:
     def executions(
         self,
         *,
+        ids: Collection[ExecutionId] | None = None,
         statuses: Collection[Status] = (),
         agent: str | None = None,
         session_id: str | None = None,
@@ -106,7 +107,8 @@ class MemoryStore:
             found = [
                 execution
                 for execution in reversed(self._state.executions.values())
-                if (not statuses or execution.status in statuses)
+                if (ids is None or execution.id in ids)
+                and (not statuses or execution.status in statuses)
                 and agent in (None, execution.agent)
                 and session_id in (None, execution.session_id)
             ]

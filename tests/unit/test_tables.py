@@ -13,7 +13,7 @@ from agent_md.cli.tables import (
     agents_table,
     executions_table,
     pending_table,
-    request_prefix,
+    request_prefixes,
     trigger_text,
 )
 from agent_md.cli.text import width_of
@@ -111,7 +111,9 @@ def test_a_childs_request_is_listed_under_its_root() -> None:
 
 def test_a_prefix_names_one_request() -> None:
     ids = [RequestId(name) for name in ("abcdefgh", "abcdefghij", "zzzzzzzzzzzz")]
-    assert [request_prefix(name, ids) for name in ids] == ["abcdefgh", "abcdefghi", "zzzzzzzz"]
+    assert request_prefixes(ids) == dict(zip(ids, ("abcdefgh", "abcdefghi", "zzzzzzzz"), strict=True))
+    assert request_prefixes(ids[:1]) == {ids[0]: "abcdefgh"}
+    assert request_prefixes([]) == {}
 
 
 def test_executions() -> None:

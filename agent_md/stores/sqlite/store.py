@@ -128,13 +128,16 @@ class SqliteStore:
     def executions(
         self,
         *,
+        ids: Collection[ExecutionId] | None = None,
         statuses: Collection[Status] = (),
         agent: str | None = None,
         session_id: str | None = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Execution]:
-        wanted = {"x.agent = ?": agent, "x.session_id = ?": session_id}
+        listed = None if ids is None else json.dumps(list(ids))
+        in_list = "x.id IN (SELECT value FROM json_each(?))"
+        wanted = {"x.agent = ?": agent, "x.session_id = ?": session_id, in_list: listed}
         given = {condition: value for condition, value in wanted.items() if value is not None}
         conditions = list(given)  # as constants of the statement, so that each can use its index
         if statuses:
