@@ -251,12 +251,16 @@ class Store(Protocol):
         *,
         ids: Collection[ExecutionId] | None = None,
         statuses: Collection[Status] = (),
-        agent: str | None = None,
+        agent: str | Collection[str] | None = None,
         session_id: str | None = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Execution]:
-        """Newest first; an empty filter matches all. `ids` are the only ones wanted, None = any."""
+        """Newest first. Without `statuses`, and with None, all match; `ids` are the only ones wanted; `agent` is one name,
+        or any of several."""
+
+    def agent_names(self) -> list[str]:
+        """The agents that have executions, sorted, as each was written when it ran."""
 
     def count(self, statuses: Collection[Status]) -> int:
         """How many executions have one of these statuses."""

@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from agent_md.agents.spec import AgentSpec
@@ -97,7 +98,8 @@ def request_shape(request: Request, *, drifted: bool, path: Sequence[PathStep] =
 
 
 def execution_shape(execution: Execution) -> dict[str, Any]:
-    """An execution in a listing. `duration_ms` is its time of work, null before it started."""
+    """An execution in a listing. Until it has started, `started_at` is the time of its creation, and `duration_ms`, its
+    time of work, is null."""
     return {
         "id": execution.id,
         "agent_id": execution.agent,
@@ -105,7 +107,7 @@ def execution_shape(execution: Execution) -> dict[str, Any]:
         "trigger": str(execution.trigger),
         "session_id": execution.session_id,
         "created_at": iso_time(execution.created_at),
-        "started_at": iso_time(execution.started_at),
+        "started_at": iso_time(execution.created_at if execution.started_at is None else execution.started_at),
         "finished_at": iso_time(execution.finished_at),
         "duration_ms": None if execution.started_at is None else execution.work_ms,
         "input_tokens": execution.usage.input_tokens,
@@ -129,9 +131,16 @@ def event_shape(event: Event) -> dict[str, Any]:
         "execution_id": event.execution_id,
         "timestamp": iso_time(event.at),
         "event_type": str(event.type),
-        "message": event.message,
+        "message": _message(event),
         "metadata": json.dumps(event.data),
     }
+
+
+def _message(event: Event) -> str:
+    """The text of an event; that of a result begins with the name of its tool, as that of a call does."""
+    if event.type is EventType.TOOL_RESULT:
+        return f"{event.data['tool_name']} ← {event.message}"
+    return event.message
 
 
 def run_event_line(event: Event, execution: Execution, open_requests: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
@@ -146,7 +155,7 @@ def run_event_line(event: Event, execution: Execution, open_requests: Sequence[d
         "execution_id": event.execution_id,
         "id": event.seq,
         "timestamp": iso_time(event.at),
-        "message": event.message,
+        "message": _message(event),
     }
     if started:
         line |= {"agent_name": execution.agent, "trigger": str(execution.trigger)}
@@ -155,8 +164,10 @@ def run_event_line(event: Event, execution: Execution, open_requests: Sequence[d
     return line | {key: value for key, value in event.data.items() if key not in line}
 
 
-def agent_shape(spec: AgentSpec, *, last_run: float | None = None, next_run: float | None = None) -> dict[str, Any]:
-    """An agent in a listing. `last_run` and `next_run` in seconds since 1970."""
+def agent_shape(
+    spec: AgentSpec, workspace: Path = Path(), *, last_run: float | None = None, next_run: float | None = None
+) -> dict[str, Any]:
+    """An agent in a listing, with its file below `workspace`. `last_run` and `next_run` in seconds since 1970."""
     return {
         "name": spec.name,
         "description": spec.description,
@@ -165,18 +176,21 @@ def agent_shape(spec: AgentSpec, *, last_run: float | None = None, next_run: flo
         "trigger_type": spec.trigger.type,
         "model_provider": spec.model.provider,
         "model_name": spec.model.name,
-        "source_path": spec.source_path,
+        "source_path": str(workspace / spec.source_path),
         "last_run": iso_time(last_run),
         "next_run": iso_time(next_run),
     }
 
 
-def agent_detail(spec: AgentSpec, *, last_run: float | None = None, next_run: float | None = None) -> dict[str, Any]:
+def agent_detail(
+    spec: AgentSpec, workspace: Path = Path(), *, last_run: float | None = None, next_run: float | None = None
+) -> dict[str, Any]:
     """One agent by itself: also how it is set up. Durations and `history` as agent files write them."""
-    return agent_shape(spec, last_run=last_run, next_run=next_run) | {
+    return agent_shape(spec, workspace, last_run=last_run, next_run=next_run) | {
         "history": _HISTORY.get(spec.history, str(spec.history)),
         "settings": asdict(spec.settings),
-        "paths": {
+        "paths": {mount.alias: mount.path for mount in spec.paths},
+        "path_details": {
             mount.alias: {"path": mount.path, "description": mount.description, "mode": mount.mode}
             for mount in spec.paths
         },

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
+from agent_md.agents.names import name_key
 from agent_md.agents.registry import Registry
 from agent_md.app import App
 from agent_md.engines.hub import Hub
@@ -89,6 +90,10 @@ class ServerContext:
             return self.app.registry.get(name).spec.name
         except UsageError:
             return name
+
+    def names_like(self, name: str) -> tuple[str, ...]:
+        """The names under which an agent has executions: its file may have written it otherwise before."""
+        return tuple(known for known in self.store.agent_names() if name_key(known) == name_key(name))
 
     def open_request_shapes(self, execution: Execution) -> list[dict[str, Any]]:
         """The open requests of an execution as JSON, oldest first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import re
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
@@ -11,8 +12,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 __all__ = ["BODY_LIMIT", "OPEN_PATHS", "BodyLimit", "KeyGuard"]
 
-OPEN_PATHS = frozenset({"/health", "/docs", "/openapi.json"})
+OPEN_PATHS = frozenset({"/health", "/agents/{name}/health", "/docs", "/openapi.json"})
 """Served without a key."""
+
+_OPEN = re.compile("|".join(re.escape(path).replace(r"\{name\}", "[^/]+") for path in OPEN_PATHS))
 
 BODY_LIMIT = 1_000_000
 """Bytes of a request body."""
@@ -26,7 +29,7 @@ class KeyGuard:
         self._key = key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or _is_local(scope) or scope["path"] in OPEN_PATHS or self._has_key(scope):
+        if scope["type"] != "http" or _is_local(scope) or _OPEN.fullmatch(scope["path"]) or self._has_key(scope):
             await self._app(scope, receive, send)
             return
         refused = JSONResponse(

@@ -38,7 +38,8 @@ def _last_run(context: ServerContext, name: str) -> float | None:
 async def list_agents(context: Context) -> list[dict[str, Any]]:
     """All agents that can be used, by name."""
     return [
-        agent_shape(entry.spec, last_run=_last_run(context, entry.spec.name)) for entry in context.app.registry.agents
+        agent_shape(entry.spec, context.app.settings.workspace, last_run=_last_run(context, entry.spec.name))
+        for entry in context.app.registry.agents
     ]
 
 
@@ -59,7 +60,7 @@ async def reload(context: Context) -> dict[str, Any]:
 async def one_agent(context: Context, name: str) -> dict[str, Any]:
     """One agent with all its settings."""
     spec = context.app.registry.get(name).spec
-    return agent_detail(spec, last_run=_last_run(context, spec.name))
+    return agent_detail(spec, context.app.settings.workspace, last_run=_last_run(context, spec.name))
 
 
 @router.post("/{name}/run", response_model=RunAnswer, responses=documented(400, 404, 409, 413, 422))
@@ -92,10 +93,10 @@ async def runs(
     offset: Annotated[int, Query(ge=0, le=2**62)] = 0,
 ) -> list[dict[str, Any]]:
     """The executions of one agent, newest first; also of one whose file is gone."""
-    found = context.store.executions(agent=name, limit=limit, offset=offset)
-    if not found:
-        name = context.app.registry.get(name).spec.name
-        found = context.store.executions(agent=name, limit=limit, offset=offset)
+    known_as = context.names_like(name)
+    if not known_as:
+        context.app.registry.get(name)
+    found = context.store.executions(agent=known_as, limit=limit, offset=offset)
     return [execution_shape(execution) for execution in found]
 
 

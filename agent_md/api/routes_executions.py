@@ -19,10 +19,12 @@ from agent_md.api.schemas import (
     PendingRequest,
     RespondAnswer,
     RespondBody,
+    StatusName,
 )
 from agent_md.api.sse import execution_stream, sse_response
 from agent_md.api.strict_body import StrictRoute
 from agent_md.errors import UnknownRequest
+from agent_md.executions.answers import client_name
 from agent_md.executions.model import ExecutionId, Status
 from agent_md.shapes import event_shape, execution_detail, execution_shape
 
@@ -46,7 +48,7 @@ router = APIRouter(tags=["executions"], route_class=StrictRoute)
 @router.get("/executions", response_model=list[ExecutionSummary], responses=documented(422))
 async def executions(
     context: Context,
-    status: Status | None = None,
+    status: Annotated[StatusName | None, Query(description="`failed` is `error`, `cancelled` is `aborted`.")] = None,
     agent: str | None = None,
     session_id: str | None = None,
     limit: _Limit = 50,
@@ -54,9 +56,23 @@ async def executions(
 ) -> list[dict[str, Any]]:
     """Executions, newest first."""
     found = context.store.executions(
-        statuses=(status,) if status else (), agent=agent, session_id=session_id, limit=limit, offset=offset
+        statuses=() if status is None else (_known_status(status),),
+        agent=None if agent is None else context.names_like(agent),
+        session_id=session_id,
+        limit=limit,
+        offset=offset,
     )
     return [execution_shape(execution) for execution in found]
+
+
+def _known_status(name: StatusName) -> Status:
+    match name:
+        case "failed":
+            return Status.ERROR
+        case "cancelled":
+            return Status.ABORTED
+        case _:
+            return Status(name)
 
 
 @router.get("/executions/{execution_id}", response_model=ExecutionDetail, responses=documented(404, 422))
@@ -114,10 +130,11 @@ async def pending(context: Context, limit: _Limit = 100, offset: _Offset = 0) ->
 )
 async def respond(context: Context, execution_id: _Id, body: RespondBody) -> dict[str, Any]:
     """Answers a request. The first answer wins; the same answer again is taken again."""
+    by = _LOCAL if body.by is None else client_name("http", body.by)
     execution = context.store.execution(ExecutionId(execution_id))
     request = context.app.choose_request(execution, body.request_id)
     answer = await context.new_answer(request, body.response)
-    context.store.record_answers([answer], by=body.by or _LOCAL)
+    context.store.record_answers([answer], by=by)
     context.hub.stored()
     return {"status": "resuming", "execution_id": execution.id}
 

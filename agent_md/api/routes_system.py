@@ -14,6 +14,7 @@ from agent_md.api.context import Context, ServerContext
 from agent_md.api.errors import documented
 from agent_md.api.schemas import Health, Info, Scheduler, Stopping
 from agent_md.api.sse import global_stream, sse_response
+from agent_md.errors import UnknownAgent, UsageError
 from agent_md.executions.model import Status
 
 __all__ = ["router"]
@@ -31,8 +32,11 @@ async def health(context: Context) -> dict[str, Any]:
 
 @router.get("/agents/{name}/health", response_model=Health, responses=documented(404, 422))
 async def agent_health(context: Context, name: str) -> dict[str, Any]:
-    """The same, for clients that know the server by the path of one agent."""
-    context.app.registry.get(name)
+    """The same, for clients that know the server by the path of one agent. Needs no key."""
+    try:
+        context.app.registry.get(name)
+    except UsageError:  # which has more to say than those without a key may know
+        raise UnknownAgent("no agent that can be used has this name") from None
     return _health(context)
 
 

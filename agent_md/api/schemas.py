@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from agent_md.agents.names import nearest
+from agent_md.executions.json_values import brief
 
 __all__ = [
     "AgentDetail",
@@ -16,6 +20,7 @@ __all__ = [
     "EventEntry",
     "ExecutionDetail",
     "ExecutionSummary",
+    "Given",
     "Health",
     "Info",
     "Invalid",
@@ -29,6 +34,7 @@ __all__ = [
     "RunAnswer",
     "RunBody",
     "Scheduler",
+    "StatusName",
     "Stopping",
     "storable",
 ]
@@ -38,6 +44,29 @@ class Open(BaseModel):
     """Answers may gain fields."""
 
     model_config = ConfigDict(extra="allow")
+
+
+class Given(BaseModel):
+    """What a client sends: a key that it cannot have is a mistake, and is never left out in silence."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, value: Any) -> Any:
+        unknown = [key for key in value if key not in cls.model_fields] if isinstance(value, dict) else []
+        if unknown:
+            raise ValidationError.from_exception_data(cls.__name__, [_unknown_key(key, cls) for key in unknown])
+        return value
+
+
+def _unknown_key(key: str, model: type[BaseModel]) -> InitErrorDetails:
+    near = nearest(key, model.model_fields)
+    hint = f'did you mean "{near}"?' if near else f"the keys are: {', '.join(model.model_fields)}"
+    text = f"{brief(key)} is not a key of this object; {hint}"
+    return InitErrorDetails(
+        type=PydanticCustomError("extra_forbidden", "{text}", {"text": text}), loc=(key,), input=None
+    )
 
 
 class Detail(Open):
@@ -105,15 +134,22 @@ class AgentSummary(Open):
     trigger_type: str
     model_provider: str
     model_name: str
-    source_path: str
+    source_path: str = Field(description="The agent's file, as an absolute path.")
     last_run: str | None
     next_run: str | None
+
+
+class PathDetail(Open):
+    path: str
+    description: str
+    mode: str = Field(examples=["rw", "ro"])
 
 
 class AgentDetail(AgentSummary):
     history: Any
     settings: dict[str, Any]
-    paths: Any
+    paths: dict[str, str] = Field(description="From alias to path.")
+    path_details: dict[str, PathDetail] = Field(description="From alias to path, description and mode.")
     custom_tools: list[str]
     mcp: list[str]
     skills: list[str]
@@ -150,7 +186,7 @@ def storable(value: Any) -> Any:
     return value
 
 
-class RunBody(BaseModel):
+class RunBody(Given):
     """How to start an agent; everything may be left out."""
 
     args: list[str] = Field(default_factory=list, description="Fills $1, $2, … and $ARGUMENTS.")
@@ -165,14 +201,22 @@ class RunAnswer(Open):
     model: str = Field(examples=["google/gemini-2.5-flash"])
 
 
+StatusName = Literal["queued", "running", "waiting", "success", "error", "timeout", "aborted", "failed", "cancelled"]
+"""What executions may be asked for by: the statuses, and two names that other clients know for `error` and `aborted`."""
+
+
 class ExecutionSummary(Open):
     id: int
     agent_id: str
-    status: str
+    status: str = Field(
+        description="queued (it has work and nobody drives it yet: new, answered, or handed over), running, waiting (for "
+        "a human); at its end success, error, timeout or aborted.",
+        examples=["queued", "running", "waiting", "success"],
+    )
     trigger: str
     session_id: str | None
     created_at: str
-    started_at: str | None
+    started_at: str = Field(description="Until it has started, the time of its creation.")
     finished_at: str | None
     duration_ms: int | None
     input_tokens: int
@@ -227,7 +271,7 @@ class EventEntry(Open):
     metadata: str = Field(description="A JSON object as text.")
 
 
-class RespondBody(BaseModel):
+class RespondBody(Given):
     """An answer to a request of the execution."""
 
     request_id: str | None = Field(default=None, description="May be left out while only one request is open.")
@@ -235,7 +279,12 @@ class RespondBody(BaseModel):
         description="By kind: {approved, reason?, args?}, {text}, {selected}, {answers}, or any JSON value.",
         examples=[{"approved": True}, {"text": "Monthly Summary"}, {"selected": ["staging"]}],
     )
-    by: str | None = Field(default=None, min_length=1, max_length=200, description="Who answers; default `api`.")
+    by: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Who answers; kept as `http:NAME`, without a name as `api`.",
+    )
 
     _checked = model_validator(mode="before")(storable)
 

@@ -3,11 +3,12 @@ agent_md.executions.chat_messages."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from agent_md.api.schemas import Open, storable
+from agent_md.api.schemas import Given, Open, storable
 from agent_md.executions.chat_messages import read_arguments
 from agent_md.executions.json_values import MAX_DEPTH, is_too_deep
 
@@ -45,14 +46,30 @@ class ChatMessage(Open):
 
     role: _Role = "user"
     content: str | None = Field(default=None, description="Its text.", examples=["Clean the output"])
-    tool_calls: list[ToolCall] | None = None
+    tool_calls: Sequence[ToolCall] | None = None
     tool_call_id: str | None = Field(default=None, description="Of a tool's result: the call that it answers.")
     name: str | None = None
     user_params: dict[str, Any] | None = Field(default=None, description="Kept and given back; nothing reads it.")
 
 
-class GivenMessage(ChatMessage):
-    """A message that a client gives. Fields that it does not know are ignored."""
+class GivenFunction(FunctionCall, Given):
+    model_config = ConfigDict(extra="forbid")
+
+
+class GivenCall(ToolCall, Given):
+    model_config = ConfigDict(extra="forbid")
+
+    function: GivenFunction
+
+
+class GivenMessage(ChatMessage, Given):
+    """A message that a client gives."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tool_calls: list[GivenCall] | None = None
+    reasoning: None = Field(default=None, description="Not given to models; only null is taken.")
+    reasoning_details: None = Field(default=None, description="Not given to models; only null is taken.")
 
     @field_validator("user_params")
     @classmethod
@@ -63,7 +80,7 @@ class GivenMessage(ChatMessage):
 
     @field_validator("tool_calls")
     @classmethod
-    def _readable(cls, calls: list[ToolCall] | None) -> list[ToolCall] | None:
+    def _readable(cls, calls: list[GivenCall] | None) -> list[GivenCall] | None:
         for call in calls or []:
             read_arguments(call.function.arguments)
         if calls and len({call.id for call in calls}) < len(calls):
@@ -84,7 +101,7 @@ class GivenMessage(ChatMessage):
         return self
 
 
-class CreateSession(BaseModel):
+class CreateSession(Given):
     """How to begin a session; everything may be left out."""
 
     state: list[GivenMessage] = Field(default_factory=list, description="What was said before.")
@@ -93,7 +110,7 @@ class CreateSession(BaseModel):
     _checked = model_validator(mode="before")(storable)
 
 
-class Webhook(BaseModel):
+class Webhook(Given):
     """Where to tell of this turn."""
 
     url: str = Field(description="Where to send it.", examples=["https://example.com/hook"])
@@ -110,7 +127,7 @@ class PostMessage(GivenMessage):
     _checked = model_validator(mode="before")(storable)
 
 
-class Resume(BaseModel):
+class Resume(Given):
     """An answer to an interrupt."""
 
     interrupt_id: str

@@ -40,7 +40,8 @@ def list_agents(as_json: JsonOption = False, workspace: WorkspaceOption = None) 
         registry = app.registry
         rows = [AgentRow(entry.spec, last=_last_run(app, entry.spec.name)) for entry in registry.agents]
     if as_json:
-        agents = [agent_shape(row.spec, last_run=row.last.created_at if row.last else None) for row in rows]
+        folder = app.settings.workspace
+        agents = [agent_shape(row.spec, folder, last_run=row.last.created_at if row.last else None) for row in rows]
         say(json_line({"agents": agents, "invalid": [invalid_shape(i.file, i.error) for i in registry.invalid]}))
         return
     if not (rows or registry.invalid):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 from agent_md.errors import AnswerRefused
@@ -10,9 +11,28 @@ from agent_md.executions.model import Answer, Outcome, Request, RequestKind, Req
 from agent_md.executions.questions import read_answers
 from agent_md.executions.schemas import check_answer
 
-__all__ = ["DENIED", "check_json", "denial_text", "validate_response"]
+__all__ = ["DENIED", "check_json", "client_name", "denial_text", "validate_response"]
 
 DENIED = "Action denied by user"
+
+_OURS = frozenset(
+    (
+        "agent",
+        "agentmd",
+        "api",
+        "chat",
+        "cli",
+        "http",
+        "policy",
+        "script",
+        "server",
+        "system",
+        "timeout",
+        "web",
+        "webhook",
+    )
+)
+"""Who answers for agentmd itself, and the channels that stand before the names of others."""
 
 
 def validate_response(request: Request, response: Any) -> tuple[Outcome, Any]:
@@ -43,6 +63,22 @@ def check_json(response: Any) -> None:
         raise AnswerRefused(
             "the answer has a number that is not finite, which JSON does not have; nothing was answered"
         )
+
+
+def client_name(channel: str, name: str) -> str:
+    """Who answered, as it is recorded for a client that came by `channel` and calls itself `name`: `http:ann`.
+
+    Raises AnswerRefused for a name that could be read as one of agentmd's own, such as `timeout` or `cli:ann`."""
+    first = unicodedata.normalize("NFKC", name).partition(":")[0].casefold()
+    plain = "".join(char for char in first if char.isalnum())
+    if not name.strip():
+        raise AnswerRefused("`by` is empty; say who answers, or leave it out. Nothing was answered")
+    if plain in _OURS:
+        raise AnswerRefused(
+            f"`by` is {brief(name)}, and {plain!r} names agentmd's own answers and channels; give the name of the person "
+            f"alone, which is recorded as {channel}:NAME. Nothing was answered"
+        )
+    return f"{channel}:{name}"
 
 
 def denial_text(answer: Answer) -> str:

@@ -246,6 +246,9 @@ class TestReading:
         assert found(ids={running.id, queued.id, NOBODY}) == [running.id, queued.id]
         assert found(ids=[waiting.id, queued.id], agent="writer") == [waiting.id]
         assert found(ids=[]) == []
+        assert found(agent=("writer", "reader", "nobody")) == [waiting.id, running.id, queued.id]
+        assert found(agent=()) == []
+        assert store.agent_names() == ["reader", "writer"]
 
     def test_counts_by_status(self, store: Store) -> None:
         begin(store, worker=None)

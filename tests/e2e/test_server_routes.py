@@ -150,7 +150,7 @@ class TestAnswers:
         assert respond(server.client, execution, {"approved": True}, request).status == 200
         late = respond(server.client, execution, {"approved": False}, request)
         assert late.status == 409
-        assert (late.body["outcome"], late.body["answered_by"]) == ("approved", "ann")
+        assert (late.body["outcome"], late.body["answered_by"]) == ("approved", "http:ann")
         assert late.body["answered_at"].endswith("Z")
         assert asking.effects()["A"] == 1
 
@@ -326,7 +326,7 @@ class TestHostileRequests:
         by = "\x1b[2Jann\u202e\x00"
         assert respond(server.client, execution, {"approved": True}, by=by).status == 200
         wait_for(server.client, execution, "success")
-        assert server.client.get(f"/executions/{execution}/requests").body[0]["answered_by"] == by
+        assert server.client.get(f"/executions/{execution}/requests").body[0]["answered_by"] == f"http:{by}"
         shown = asking.cli("logs", "-e", str(execution)).out
         assert "ann" in shown
         assert not {"\x1b", "\u202e", "\x00"} & set(shown)

@@ -21,6 +21,10 @@ class TestTcp:
             assert os.stat(server.address["key_file"]).st_mode & 0o777 == 0o600
             assert _status(f"{url}/health") == 200
             assert _status(f"{url}/openapi.json") == 200
+            assert _status(f"{url}/agents/worker/health") == 200
+            assert _status(f"{url}/agents/nobody/health") == 404
+            for near in ("agents/worker", "sessions/health", "agents/a/sessions/health", "agents/worker/health/x"):
+                assert _status(f"{url}/{near}") == 401
             assert _status(f"{url}/agents") == 401
             assert _status(f"{url}/agents", **{"X-API-Key": "wrong"}) == 401
             assert _status(f"{url}/agents", **{"X-API-Key": key}) == 200

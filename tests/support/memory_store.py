@@ -98,21 +98,26 @@ class MemoryStore:
         *,
         ids: Collection[ExecutionId] | None = None,
         statuses: Collection[Status] = (),
-        agent: str | None = None,
+        agent: str | Collection[str] | None = None,
         session_id: str | None = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Execution]:
+        agents = (agent,) if isinstance(agent, str) else agent
         with self._state.lock:
             found = [
                 execution
                 for execution in reversed(self._state.executions.values())
                 if (ids is None or execution.id in ids)
                 and (not statuses or execution.status in statuses)
-                and agent in (None, execution.agent)
+                and (agents is None or execution.agent in agents)
                 and session_id in (None, execution.session_id)
             ]
             return deepcopy(_page(found, limit, offset))
+
+    def agent_names(self) -> list[str]:
+        with self._state.lock:
+            return sorted({execution.agent for execution in self._state.executions.values()})
 
     def count(self, statuses: Collection[Status]) -> int:
         with self._state.lock:

@@ -1,6 +1,7 @@
 """The JSON shapes that every face gives out: names, types, times and what is null."""
 
 import json
+from pathlib import Path
 
 from agent_md.agents.spec import AgentSpec, ModelRef, PathMount, Trigger
 from agent_md.executions.model import EventType, ExecutionId, Outcome, Preview, RequestKind, Status, Usage
@@ -109,8 +110,17 @@ def test_an_execution() -> None:
     }
 
 
-def test_what_has_not_started_has_no_duration() -> None:
-    assert execution_shape(an_execution(status=Status.QUEUED))["duration_ms"] is None
+def test_what_has_not_started_has_no_duration_and_the_time_of_its_creation() -> None:
+    shape = execution_shape(an_execution(status=Status.QUEUED))
+    assert (shape["duration_ms"], shape["started_at"]) == (None, "2026-03-08T12:00:00.000Z")
+
+
+def test_the_text_of_a_call_and_of_its_result_name_the_tool() -> None:
+    call = an_event(EventType.TOOL_CALL, 'file_delete → {"path": "a"}', tool_name="file_delete")
+    result = an_event(EventType.TOOL_RESULT, "File deleted: a", tool_name="file_delete", outcome="done")
+    for event, said in ((call, 'file_delete → {"path": "a"}'), (result, "file_delete ← File deleted: a")):
+        assert event_shape(event)["message"] == said
+        assert run_event_line(event, an_execution())["message"] == said
 
 
 def test_an_event_has_its_data_as_a_json_string() -> None:
@@ -182,12 +192,19 @@ def test_an_agent_in_a_listing() -> None:
     }
 
 
+def test_the_file_of_an_agent_is_below_its_workspace() -> None:
+    folder = Path("/home/ann/garden")
+    assert agent_shape(SPEC, folder)["source_path"] == "/home/ann/garden/agents/cleaner.md"
+    assert agent_detail(SPEC, folder)["source_path"] == "/home/ann/garden/agents/cleaner.md"
+
+
 def test_an_agent_by_itself() -> None:
     shape = agent_detail(SPEC)
     assert agent_shape(SPEC).items() <= shape.items()
     assert (shape["history"], shape["trigger_every"], shape["trigger_cron"]) == ("low", "5m", None)
     assert (shape["auto_approve"], shape["confirm_timeout"], shape["on_pending"]) == (["*"], "1h", "skip")
-    assert shape["paths"] == {"out": {"path": "output", "description": "", "mode": "ro"}}
+    assert shape["paths"] == {"out": "output"}
+    assert shape["path_details"] == {"out": {"path": "output", "description": "", "mode": "ro"}}
     assert shape["settings"]["timeout"] == 1800
     json.dumps(shape)
 

@@ -130,23 +130,36 @@ class SqliteStore:
         *,
         ids: Collection[ExecutionId] | None = None,
         statuses: Collection[Status] = (),
-        agent: str | None = None,
+        agent: str | Collection[str] | None = None,
         session_id: str | None = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Execution]:
-        listed = None if ids is None else json.dumps(list(ids))
-        in_list = "x.id IN (SELECT value FROM json_each(?))"
-        wanted = {"x.agent = ?": agent, "x.session_id = ?": session_id, in_list: listed}
-        given = {condition: value for condition, value in wanted.items() if value is not None}
-        conditions = list(given)  # as constants of the statement, so that each can use its index
-        if statuses:
-            conditions.append(f"x.status IN ({', '.join('?' * len(statuses))})")
+        wanted: dict[str, Collection[str] | None] = {
+            "x.agent": (agent,) if isinstance(agent, str) else agent,
+            "x.session_id": None if session_id is None else (session_id,),
+            "x.status": sorted(statuses) or None,
+        }
+        given = {column: values for column, values in wanted.items() if values is not None}
+        # as constants of the statement, so that each can use its index
+        conditions = [f"{column} IN ({', '.join('?' * len(values))})" for column, values in given.items()]
+        values = [value for values in given.values() for value in values]
+        if ids is not None:
+            conditions.append("x.id IN (SELECT value FROM json_each(?))")
+            values.append(json.dumps(list(ids)))
         rows = self._db.all(
             f"{EXECUTION} WHERE {' AND '.join(conditions) or 'TRUE'} ORDER BY x.id DESC LIMIT ? OFFSET ?",
-            *(*given.values(), *sorted(statuses), -1 if limit is None else limit, offset),
+            *(*values, -1 if limit is None else limit, offset),
         )
         return [to_execution(row) for row in rows]
+
+    def agent_names(self) -> list[str]:
+        rows = self._db.all(  # one step of the index for each name
+            "WITH RECURSIVE names (name) AS (SELECT min(agent) FROM executions UNION ALL"
+            " SELECT (SELECT min(agent) FROM executions WHERE agent > name) FROM names WHERE name IS NOT NULL)"
+            " SELECT name FROM names WHERE name IS NOT NULL"
+        )
+        return [row[0] for row in rows]
 
     def count(self, statuses: Collection[Status]) -> int:
         marks = ", ".join("?" * len(statuses))
