@@ -17,8 +17,8 @@ __all__ = ["Plan", "Settled", "SettledState", "TargetChanged", "Tool", "ToolOpti
 class Plan:
     """What a call would do if it ran now.
 
-    `digest` covers the tool, its arguments, the target's content and, for a custom tool, the source of its module:
-    equal digests mean the same action. An approval is bound to it. `effect` is set by tools whose outcome can be
+    `digest` covers the tool, its arguments, the target's content and, for a custom tool, the source of its module
+    with what that imports from the tools folder: equal digests mean the same action. An approval is bound to it. `effect` is set by tools whose outcome can be
     settled afterwards by looking at the target.
     """
 

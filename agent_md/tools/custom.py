@@ -73,8 +73,9 @@ def load_custom_tools(
 class CustomTool:
     """One LangChain tool of a module.
 
-    A plan's digest covers the module's source as it is on disk then. What runs is the tool of exactly that source: a
-    module that was edited since it was loaded is loaded again first, one edited since the plan does not run.
+    A plan's digest covers the source of the module, and of what it imports from the folder, as it is on disk then. What
+    runs is the tool of exactly that source: one that was edited since it was loaded is loaded again first, one edited
+    since the plan does not run.
     """
 
     def __init__(

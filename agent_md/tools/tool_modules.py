@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import json
+import os
 import re
-import sys
 import traceback
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
 from agent_md.tools.results import one_line
+from agent_md.tools.snapshots import Snapshot, SourceFile, import_from
+from agent_md.tools.tool_imports import imports_of, parents
 
 __all__ = ["ModuleUnusable", "Source", "ToolModule"]
 
@@ -24,10 +28,11 @@ class ModuleUnusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The source of a module as it was read once; `digest` is its SHA-256."""
+    """A module and all that it imports from the tools folder, as they were read once, by dotted name; `digest` is of
+    all of it."""
 
-    data: bytes
     digest: str
+    files: dict[str, SourceFile] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +47,29 @@ class ToolModule:
         return self.folder / f"{self.name}.py"
 
     def read(self) -> Source:
-        """The source as it is on disk now."""
+        """The source as it is on disk now, with that of the modules of the folder that it imports, directly or not.
+
+        Where it may load code in ways that cannot be seen in it, such as `importlib` or `exec`, it is all of the folder.
+        """
         if not _NAME.fullmatch(self.name):
             raise ModuleUnusable(
                 f"tools: {self.name!r} is no name of a module: write the name of a file in {self.folder} without .py"
             )
         if not self.path.is_file():
             raise ModuleUnusable(self._missing())
-        try:
-            data = self.path.read_bytes()
-        except OSError as error:
-            raise ModuleUnusable(f"{self.path}: cannot be read: {error.strerror}") from error
-        return Source(data, hashlib.sha256(data).hexdigest())
+        files = {self.name: _read(self.path)}
+        hidden = False
+        open_ends = [self.name]
+        while open_ends:
+            name = open_ends.pop()
+            imports = imports_of(files[name].data, name, is_package=files[name].is_package)
+            hidden = hidden or imports.hidden
+            wanted = [*imports.modules, *(each for package in imports.packages for each in self._within(package))]
+            for found in (each for module in wanted for each in (*parents(module), module)):
+                if found not in files and (file := self._find(found)) is not None:
+                    files[found] = file
+                    open_ends.append(found)
+        return self._source(self._everything(files) if hidden else files)
 
     def load(self, source: Source) -> ModuleType:
         """The module of this source: imported once in a process, under a name that only this source has.
@@ -61,22 +77,49 @@ class ToolModule:
         Python's own import would go by the file's time of change, and could give another source than the one hashed.
         """
         place = hashlib.sha256(str(self.path).encode()).hexdigest()
-        name = f"_agentmd_tools_{place[:16]}_{source.digest}"
-        if (known := sys.modules.get(name)) is not None:
-            return known
-        module = ModuleType(name)
-        module.__file__ = str(self.path)
-        module.__package__ = ""
-        # Before it runs: dataclasses and pydantic look their module up while it is imported.
-        sys.modules[name] = module
+        root = f"_agentmd_tools_{place[:16]}_{source.digest}"
         try:
-            exec(compile(source.data, str(self.path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - this is the import
-        except BaseException as error:
-            del sys.modules[name]
-            if isinstance(error, Exception | SystemExit):
-                raise ModuleUnusable(f"{self._place(error)}: {_reason(error)}") from error
-            raise
-        return module
+            return import_from(Snapshot(root, Path(os.path.abspath(self.folder)), source.files), self.name)
+        except (Exception, SystemExit) as error:
+            raise ModuleUnusable(f"{self._place(error, source)}: {_reason(error, root)}") from error
+
+    def _source(self, files: dict[str, SourceFile]) -> Source:
+        digests = {name: hashlib.sha256(file.data).hexdigest() for name, file in files.items()}
+        if len(files) == 1:
+            return Source(digests[self.name], files)
+        parts = [[name, files[name].is_package, digests[name]] for name in sorted(files)]
+        return Source(hashlib.sha256(json.dumps([self.name, parts]).encode()).hexdigest(), files)
+
+    def _find(self, module: str) -> SourceFile | None:
+        """The file of a module, as Python looks for it: a package, a file, or a folder without `__init__.py`."""
+        place = self.folder.joinpath(*module.split("."))
+        for path, is_package in ((place / "__init__.py", True), (place.with_name(f"{place.name}.py"), False)):
+            if path.is_file():
+                return _read(path, is_package=is_package)
+        return SourceFile(place, b"", is_package=True) if place.is_dir() else None
+
+    def _within(self, package: str) -> Iterator[str]:
+        """The modules of a package; its `__all__` may name them."""
+        folder = self.folder.joinpath(*package.split("."))
+        if package and folder.is_dir():
+            names = sorted(path.stem for path in folder.iterdir() if path.suffix == ".py" or path.is_dir())
+            yield from (f"{package}.{name}" for name in names if name.isidentifier() and name != "__init__")
+
+    def _everything(self, files: dict[str, SourceFile]) -> dict[str, SourceFile]:
+        """All Python files of the folder."""
+        found = dict(files)
+        for current, folders, names in os.walk(self.folder):
+            folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
+            for name in sorted(name for name in names if name.endswith(".py") and not name.startswith(".")):
+                path = Path(current, name)
+                parts = path.relative_to(self.folder).with_suffix("").parts
+                package = parts[-1] == "__init__" and len(parts) > 1
+                module = ".".join(parts[:-1] if package else parts)
+                for parent in parents(module):
+                    found.setdefault(parent, self._find(parent) or SourceFile(path.parent, b"", is_package=True))
+                if module not in found or package:
+                    found[module] = _read(path, is_package=package)
+        return found
 
     def _missing(self) -> str:
         there = sorted(path.stem for path in self.folder.glob("*.py"))
@@ -84,16 +127,23 @@ class ToolModule:
         hint = f"; there are: {', '.join(near)}" if near else "; the folder has no modules"
         return f"{self.path}: there is no such module{hint}"
 
-    def _place(self, error: BaseException) -> str:
-        lines = [
-            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(self.path)
-        ]
-        line = lines[-1] if lines else None
-        if isinstance(error, SyntaxError) and error.filename == str(self.path):
-            line = error.lineno
-        return f"{self.path}, line {line}" if line else str(self.path)
+    def _place(self, error: BaseException, source: Source) -> str:
+        """The last line of our files that the error came through, else the module."""
+        paths = {str(file.path) for file in source.files.values()}
+        if isinstance(error, SyntaxError) and error.filename in paths:
+            return f"{error.filename}, line {error.lineno}" if error.lineno else str(error.filename)
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in paths]
+        return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else str(self.path)
 
 
-def _reason(error: BaseException) -> str:
+def _read(path: Path, *, is_package: bool = False) -> SourceFile:
+    try:
+        return SourceFile(path, path.read_bytes(), is_package)
+    except OSError as error:
+        raise ModuleUnusable(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _reason(error: BaseException, root: str) -> str:
     text = error.msg if isinstance(error, SyntaxError) else str(error)
+    text = text.replace(f"{root}.", "").replace(root, "the tools folder")
     return one_line(f"{type(error).__name__}: {text}", 500)

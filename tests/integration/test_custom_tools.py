@@ -460,7 +460,7 @@ class TestRunning:
             tool = load_custom_tools(Path({str(tools_dir)!r}), ["m"], reserved=())[0]
             async def main():
                 running = asyncio.create_task(tool.run({{}}, tool.plan({{}})))
-                module = next(m for n, m in sys.modules.items() if n.startswith("_agentmd_tools_"))
+                module = next(m for n, m in sys.modules.items() if n.startswith("_agentmd_tools_") and n.endswith(".m"))
                 await asyncio.to_thread(module.started.wait)
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
