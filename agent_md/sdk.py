@@ -61,7 +61,7 @@ class Pause(BaseException):
 
 
 class RequestDenied(ToolError):
-    """The human, or a policy, denied the request. Uncaught, the model is told "Action denied by user"."""
+    """The human, or a policy, denied the request. Uncaught, the model is told "Action denied by user", or "by policy"."""
 
 
 class RequestExpired(ToolError):

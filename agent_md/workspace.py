@@ -11,7 +11,7 @@ from agent_md.agents.registry import agent_files
 from agent_md.agents.yamltree import MAX_BYTES
 from agent_md.errors import ConfigInvalid
 
-__all__ = ["NoWorkspace", "at_home", "find_workspace"]
+__all__ = ["NoWorkspace", "NotAFolder", "at_home", "find_workspace"]
 
 _LOOKED_AT = 50
 _STRAYS_SHOWN = 3
@@ -21,9 +21,13 @@ class NoWorkspace(ConfigInvalid):
     """No workspace was named, and there is none around."""
 
 
+class NotAFolder(ConfigInvalid):
+    """The workspace that was named is no folder."""
+
+
 def find_workspace(given: Path | None, environ: Mapping[str, str], cwd: Path, home: Path) -> tuple[Path, str]:
     """The workspace, and what it was found by: `--workspace`, a variable, `current folder` (it or one above) or
-    `~/agentmd`. Raises NoWorkspace saying where it was looked for, ConfigInvalid for a named one that is no folder."""
+    `~/agentmd`. Raises NoWorkspace saying where it was looked for, NotAFolder for a named one."""
     named_by = "--workspace"
     variable = environ.get("AGENTMD_WORKSPACE")
     if given is None and variable:
@@ -31,7 +35,7 @@ def find_workspace(given: Path | None, environ: Mapping[str, str], cwd: Path, ho
     if given is not None:
         path = cwd / at_home(str(given), home)
         if not os.path.isdir(path):
-            raise ConfigInvalid(f"{named_by} names {path}, which is not a folder; create it, or name another")
+            raise NotAFolder(f"{named_by} names {path}, which is not a folder; create it, or name another")
         return path.resolve(), named_by
     for folder in (cwd, *cwd.parents):
         if os.path.isdir(folder / ".agentmd") or next(agent_files(folder / "agents"), None):

@@ -116,7 +116,7 @@ def _spec(section: Section, document: Document, name: str, source_path: str, def
         deny=section.texts("deny", rule, ()),
         allow_hosts=_allow_hosts(section),
         on_pending=cast(OnPending, on_pending),
-        confirm_timeout=section.text("confirm_timeout", formats.duration_or_none, defaults.confirm_timeout),
+        confirm_timeout=section.text("confirm_timeout", formats.time_limit, defaults.confirm_timeout),
         paths=read_paths(section.section("paths")),
         tools=section.texts(tools, formats.simple_name, ()),
         mcp=section.texts("mcp", formats.simple_name, ()),

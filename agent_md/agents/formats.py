@@ -11,7 +11,6 @@ from agent_md.agents.names import nearest
 
 __all__ = [
     "duration",
-    "duration_or_none",
     "folder_alias",
     "hook_url",
     "host",
@@ -20,6 +19,7 @@ __all__ = [
     "path",
     "placeholder",
     "simple_name",
+    "time_limit",
     "timezone",
     "variable",
     "web_url",
@@ -46,9 +46,14 @@ def duration(text: str) -> float:
     return float(seconds)
 
 
-def duration_or_none(text: str) -> float | None:
-    """Seconds; None for the word `none`."""
-    return None if text == "none" else duration(text)
+def time_limit(text: str) -> float | None:
+    """Seconds, more than 0; None for the word `none`."""
+    if text == "none":
+        return None
+    seconds = duration(text)
+    if not seconds:
+        raise ValueError(f"{text} leaves no time at all; write a time such as 30m, or none for no limit")
+    return seconds
 
 
 def timezone(text: str) -> str:

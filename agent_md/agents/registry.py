@@ -61,10 +61,13 @@ class Registry:
         for entry in self.agents:
             if name_key(entry.spec.name) == key:
                 return entry
-        errors = [file.error for file in self.invalid if key in _keys(file) or _is_path_of(name, file.file)]
-        if errors:
-            raise AgentFileInvalid("\n".join(errors))
+        if invalid := self.invalid_named(name):
+            raise AgentFileInvalid("\n".join(file.error for file in invalid))
         raise UnknownAgent(f'there is no agent "{name}"; {self._hint(name)}')
+
+    def invalid_named(self, name: str) -> list[InvalidFile]:
+        """The invalid files that have this name, or this name without `.md`."""
+        return [file for file in self.invalid if name_key(name) in _keys(file) or _is_path_of(name, file.file)]
 
     def current_digest(self, name: str) -> str | None:
         """The digest of the agent's spec as its file and the config give it now; None if it is gone or invalid.

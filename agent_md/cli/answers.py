@@ -123,6 +123,7 @@ def respond(
         showing = Showing(app, asked.id, choose_output(asked, quiet=quiet, as_json=as_json))
         if given is None:
             code = attend(app, showing, None, prompt, may_drive=lambda: not _server_goes_on(app))
+            showing.end()
         else:
             chosen = _chosen(app, asked, request, everything=everything)
             new = [app.new_answer(asked, item, given.response_to(item)) for item in chosen]
@@ -152,6 +153,7 @@ def _record(
     if claim is None and not no_wait and not drives and not _server_goes_on(app):  # it stopped meanwhile
         drives, claim = True, app.store.claim(execution_id, app.worker)
     current = app.store.execution(execution_id)
+    showing.answered([answer.request_id for answer in answers], again=not receipt.recorded)
     if no_wait:
         showing.begin()
         showing.output.recorded(current, again=not receipt.recorded)
@@ -160,14 +162,11 @@ def _record(
         showing.begin()
         showing.output.handed_over(current, "a live process" if drives else "the server", answered=True)
         return 0
-    for new in answers:
-        if receipt.recorded:
-            showing.output.decided(app.store.request(new.request_id), shown=False)
-    if not receipt.recorded:
-        note("this answer was recorded before")
     from agent_md.cli.attend import attend
 
-    return attend(app, showing, claim, prompt)
+    code = attend(app, showing, claim, prompt)
+    showing.end()
+    return code
 
 
 def _server_goes_on(app: App) -> bool:

@@ -21,7 +21,7 @@ from agent_md.cli.showing import Showing
 from agent_md.cli.streams import divert_tool_output
 from agent_md.cli.workspace import login
 from agent_md.errors import AnswerConflict, CannotGoOn, UsageError
-from agent_md.executions.answers import validate_response
+from agent_md.executions.answers import POLICY, validate_response
 from agent_md.executions.model import (
     Claim,
     Execution,
@@ -40,7 +40,6 @@ _EXIT_OF = {Status.SUCCESS: 0, Status.ERROR: 1, Status.ABORTED: 4, Status.TIMEOU
 
 _POLL_S = 0.05
 _GRACE_S = 0.3
-_POLICY = "policy"
 
 
 def attend(
@@ -250,13 +249,13 @@ class _Attendant:
         if self._on_ask is OnAsk.WAIT:
             raise self._left_waiting(WAITING)
         if self._on_ask is OnAsk.FAIL:
-            self._store.request_cancel(self._id, f"{_POLICY} (--on-ask fail)")
+            self._store.request_cancel(self._id, f"{POLICY} (--on-ask fail)")
             return self._store.claim_to_cancel(self._id, self._app.worker)
         denials = [
             NewAnswer(r.id, Outcome.DENIED, {"approved": False} if r.kind is RequestKind.CONFIRM else None)
             for r in self._still_open()
         ]
-        return self._decide(denials, _POLICY)
+        return self._decide(denials, POLICY)
 
     def _by_script(self, execution: Execution, still_open: list[Request]) -> list[NewAnswer]:
         if self._scripted is None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from agent_md import __version__
+from agent_md.agents.registry import AgentEntry, InvalidFile, Registry
+from agent_md.agents.spec import AgentSpec
 from agent_md.app import App
 from agent_md.cli.choices import JsonOption, execution_number
 from agent_md.cli.columns import columns
@@ -20,10 +22,11 @@ from agent_md.cli.tables import AgentRow, agents_table, executions_table
 from agent_md.cli.text import counted, json_line, one_line, visible
 from agent_md.cli.timeline import Timeline
 from agent_md.cli.workspace import WorkspaceOption, each_change, open_app, screen
-from agent_md.errors import UsageError
+from agent_md.errors import AgentFileInvalid, AgentmdError, ConfigInvalid, UsageError
 from agent_md.executions.model import Event, EventType, Execution, ExecutionId, Status
 from agent_md.settings import Settings
 from agent_md.shapes import agent_shape, event_shape, execution_shape, invalid_shape
+from agent_md.workspace import NotAFolder, NoWorkspace
 
 __all__ = ["info", "list_agents", "logs", "validate"]
 
@@ -38,7 +41,9 @@ def list_agents(as_json: JsonOption = False, workspace: WorkspaceOption = None) 
     """
     with open_app(workspace) as app:
         registry = app.registry
-        rows = [AgentRow(entry.spec, last=_last_run(app, entry.spec.name)) for entry in registry.agents]
+        found = {entry.spec.name: _last_run(app, entry.spec.name) for entry in registry.agents}
+        left = _left(app, [last for last in found.values() if last is not None])
+    rows = [_agent_row(entry.spec, found[entry.spec.name], left) for entry in registry.agents]
     if as_json:
         folder = app.settings.workspace
         agents = [agent_shape(row.spec, folder, last_run=row.last.created_at if row.last else None) for row in rows]
@@ -48,6 +53,10 @@ def list_agents(as_json: JsonOption = False, workspace: WorkspaceOption = None) 
         say(_NO_AGENTS)
         return
     say(*agents_table(rows, [(item.file, item.error) for item in registry.invalid], screen()))
+
+
+def _agent_row(spec: AgentSpec, last: Execution | None, left: Collection[ExecutionId]) -> AgentRow:
+    return AgentRow(spec, last=last, died=last is not None and last.id in left)
 
 
 def _last_run(app: App, agent: str) -> Execution | None:
@@ -146,8 +155,26 @@ def validate(
 
     Example: agentmd validate
     """
+    try:
+        results = _checked(workspace, agent)
+    except (NoWorkspace, NotAFolder):
+        raise
+    except ConfigInvalid as error:  # a file is wrong, not the command
+        raise AgentmdError(str(error)) from None
+    if as_json:
+        say(json_line(results))
+    elif results:
+        for result in results:
+            _say_checked(result)
+    else:
+        say(_NO_AGENTS)
+    raise typer.Exit(1 if any(result["errors"] for result in results) else 0)
+
+
+def _checked(workspace: Path | None, agent: str | None) -> list[dict[str, Any]]:
+    """What is wrong with each file, or with those of this agent alone."""
     with open_app(workspace, drives=True) as app:
-        entries = list(app.registry.agents) if agent is None else [app.registry.get(agent)]
+        entries, invalid = _chosen(app.registry, agent)
         results: list[dict[str, Any]] = [
             {
                 "agent": entry.spec.name,
@@ -157,16 +184,17 @@ def validate(
             }
             for entry in entries
         ]
-        if agent is None:
-            results += [{"agent": None, "file": i.file, "errors": [i.error], "notes": []} for i in app.registry.invalid]
-    if as_json:
-        say(json_line(results))
-    elif results:
-        for result in results:
-            _say_checked(result)
-    else:
-        say(_NO_AGENTS)
-    raise typer.Exit(1 if any(result["errors"] for result in results) else 0)
+        return results + [{"agent": None, "file": i.file, "errors": [i.error], "notes": []} for i in invalid]
+
+
+def _chosen(registry: Registry, agent: str | None) -> tuple[Sequence[AgentEntry], Sequence[InvalidFile]]:
+    """The agents to check and the files that cannot be used. Raises UnknownAgent."""
+    if agent is None:
+        return registry.agents, registry.invalid
+    try:
+        return [registry.get(agent)], ()
+    except AgentFileInvalid:
+        return (), registry.invalid_named(agent)
 
 
 def _say_checked(result: dict[str, Any]) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from agent_md.cli.live import NOWHERE, LiveArea
+from agent_md.cli.money import dollars
+from agent_md.cli.questions import decision_text, summary
 from agent_md.cli.render import RunView, header
 from agent_md.cli.screen import Screen
 from agent_md.cli.streams import person
@@ -78,6 +80,12 @@ class Output:
     def decided(self, request: Request, *, shown: bool) -> None:
         """A question was decided by this command without asking anybody; `shown`: what it asks stands above."""
 
+    def answered(self, request: Request, *, drifted: bool, again: bool) -> None:
+        """The command was given this answer (`again`: which was recorded before), and goes on from here."""
+
+    def ended(self, execution: Execution) -> None:
+        """The execution has ended, and this command with it."""
+
     def recorded(self, execution: Execution, *, again: bool) -> None:
         """An answer is stored (`again`: it was before), and this command leaves the rest to others."""
 
@@ -110,8 +118,19 @@ class TextOutput(Output):
         for line in self._view.decided(request, shown=shown):
             self._say(line)
 
+    def answered(self, request: Request, *, drifted: bool, again: bool) -> None:
+        self.decided(request, shown=False)
+        if again:
+            note("this answer was recorded before")
+
+    def ended(self, execution: Execution) -> None:
+        usage = execution.usage
+        if usage.total_tokens:
+            note(f"{usage.total_tokens:,} tokens, {dollars(usage.cost_usd)}")
+
     def recorded(self, execution: Execution, *, again: bool) -> None:
-        self._say("This answer was recorded before." if again else "Recorded.")
+        if not again:
+            self._say("Recorded.")
 
     def handed_over(self, execution: Execution, to: str, *, answered: bool) -> None:
         started = f"Execution {execution.id} started; {to} drives it."
@@ -124,13 +143,16 @@ class TextOutput(Output):
 
 
 class QuietOutput(Output):
-    """Only the final answer; why there is none goes to standard error."""
+    """Only the final answer; what was answered, and why there is no final answer, goes to standard error."""
 
     def event(self, event: Event, execution: Execution, open_requests: Sequence[tuple[Request, bool]]) -> None:
         if event.type is EventType.FINAL_ANSWER:
             say(visible(event.message))
         elif event.type is EventType.COMPLETE and event.data.get("error"):
             note(f"{execution.agent}: {event.data['status']}: {event.data['error']}")
+
+    def answered(self, request: Request, *, drifted: bool, again: bool) -> None:
+        note(f"{summary(request)}: {decision_text(request)}")
 
 
 class JsonOutput(Output):
@@ -142,6 +164,10 @@ class JsonOutput(Output):
     def event(self, event: Event, execution: Execution, open_requests: Sequence[tuple[Request, bool]]) -> None:
         shapes = [request_shape(request, drifted=drifted) for request, drifted in open_requests]
         self._line(run_event_line(event, execution, shapes))
+
+    def answered(self, request: Request, *, drifted: bool, again: bool) -> None:
+        shape = request_shape(request, drifted=drifted)
+        self._line({"event": "answered", "execution_id": request.execution_id, "again": again, "request": shape})
 
     def recorded(self, execution: Execution, *, again: bool) -> None:
         self._line({"event": "recorded", "execution_id": execution.id, "status": str(execution.status), "again": again})

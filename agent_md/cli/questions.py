@@ -118,7 +118,8 @@ def decision_text(request: Request) -> str:
 def withdrawn(request: Request, screen: Screen) -> list[str]:
     """The line that takes back an open question of a request that was decided elsewhere, folded at words."""
     at = f" at {screen.time(request.answer.answered_at)}" if request.answer is not None else ""
-    line = f"{_INDENT}Withdrawn: {decision_text(request)}{at}"
+    given = request.answer is not None and request.answer.outcome not in (Outcome.EXPIRED, Outcome.CANCELLED)
+    line = f"{_INDENT}Withdrawn: {'answered elsewhere: ' if given else ''}{decision_text(request)}{at}"
     return [screen.painter(piece, Style.ATTENTION) for piece in wrapped(line, screen.width)]
 
 
@@ -145,11 +146,12 @@ def rows_of(lines: Sequence[str], screen: Screen) -> int:
 
 
 def remaining(seconds: float) -> str:
-    """A time to go, in its largest unit: `42 s`, `5 min`, `3 h`, `2 d`."""
+    """A time to go, rounded to its largest unit: `42 s`, `5 min`, `3 h`, `2 d`."""
+    left = max(round(seconds), 0)
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size:.0f} {unit}"
-    return f"{max(seconds, 0):.0f} s"
+        if left >= 2 * size:
+            return f"{left / size:.0f} {unit}"
+    return f"{left} s"
 
 
 def _warnings(request: Request, painter: Painter, drifted: bool, now: float | None) -> Iterator[str]:

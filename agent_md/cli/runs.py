@@ -13,7 +13,6 @@ from agent_md.app import App
 from agent_md.checking import without_effect
 from agent_md.cli.choices import LinesOption, OnAsk, OnAskOption, QuietOption, execution_number
 from agent_md.cli.live import LiveArea
-from agent_md.cli.money import dollars
 from agent_md.cli.notifications import without_server
 from agent_md.cli.output import JsonOutput, Output, QuietOutput, TextOutput, note, remark, say
 from agent_md.cli.showing import Showing
@@ -78,8 +77,7 @@ def run(
 
         claim = Claim(execution.id, app.worker, execution.epoch)
         code = attend(app, showing, claim, terminal(asks=not as_json), on_ask, scripted=scripted)
-        if not (quiet or as_json):
-            _tell_cost(app.store.execution(execution.id))
+        showing.end()
     raise typer.Exit(code)
 
 
@@ -87,12 +85,6 @@ def _answers_of(app: App, agent: str) -> ScriptedAnswers:
     from agent_md.cli.scripted import ScriptedAnswers
 
     return ScriptedAnswers.of(app, agent)
-
-
-def _tell_cost(execution: Execution) -> None:
-    usage = execution.usage
-    if execution.status.final and usage.total_tokens:
-        note(f"{usage.total_tokens:,} tokens, {dollars(usage.cost_usd)}")
 
 
 def resume(
@@ -127,6 +119,7 @@ def resume(
                 _refuse_driven(app.store.execution(item.id))
             showing = Showing(app, item.id, choose_output(item, quiet=quiet, as_json=as_json))
             code = attend(app, showing, claim, terminal(asks=not as_json), on_ask) or code
+            showing.end()
     raise typer.Exit(code)
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from agent_md.app import App
 from agent_md.cli.output import NoReader, Output, give_up, note
 from agent_md.cli.streams import person
-from agent_md.executions.model import Event, EventType, ExecutionId, Request
+from agent_md.executions.model import Event, EventType, ExecutionId, Request, RequestId
 
 __all__ = ["Showing"]
 
@@ -27,11 +27,17 @@ class Showing:
         self._store = app.store
         self._new = new
         self._shown = 0
+        self._answered: tuple[Sequence[RequestId], bool] = ((), False)
         self.execution_id = execution_id
         self.output = output
 
+    def answered(self, requests: Sequence[RequestId], *, again: bool) -> None:
+        """What this command was given an answer to, to be named first; `again`: it was recorded before."""
+        self._answered = requests, again
+
     def begin(self) -> Sequence[Event]:
-        """Begins with the start of a new execution, else with how it stands (its wait, its end) and what comes now.
+        """Begins with the start of a new execution, else with what was answered, how it stands (its wait, its end) and
+        what comes now.
 
         Gives the events that will not be shown, because they were there before."""
         execution = self._store.execution(self.execution_id)
@@ -40,6 +46,10 @@ class Showing:
             return ()
         events = self._store.events(self.execution_id)
         self._guarded(partial(self.output.go_on, execution, events[0]))
+        requests, again = self._answered
+        for request in map(self._store.request, requests):
+            drifted = self._app.drifted(execution)
+            self._guarded(partial(self.output.answered, request, drifted=drifted, again=again))
         while events and events[-1].type in _STANDING:
             events.pop()
         self._shown = events[-1].seq if events else 0
@@ -52,6 +62,12 @@ class Showing:
             self._shown = event.seq
             self._guarded(partial(self._show, event))
         return events
+
+    def end(self) -> None:
+        """What there is to say once the execution has ended; nothing if it has not."""
+        execution = self._store.execution(self.execution_id)
+        if execution.status.final:
+            self._guarded(partial(self.output.ended, execution))
 
     def _show(self, event: Event) -> None:
         execution = self._store.execution(self.execution_id)

@@ -48,11 +48,13 @@ class PendingRow:
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """An agent to list. `next_run` in seconds since 1970; `last` is its newest execution."""
+    """An agent to list. `next_run` in seconds since 1970; `last` is its newest execution, whose process may have
+    `died`."""
 
     spec: AgentSpec
     next_run: float | None = None
     last: Execution | None = None
+    died: bool = False
 
 
 def pending_table(rows: Sequence[PendingRow], screen: Screen = PLAIN, *, now: float) -> list[str]:
@@ -148,13 +150,17 @@ def _execution_cells(execution: Execution, screen: Screen, *, died: bool) -> tup
     return (
         str(execution.id),
         one_line(execution.agent),
-        "died" if died else str(execution.status),
+        _status(execution, died=died),
         str(execution.trigger),
         screen.date_time(execution.started_at or execution.created_at),
         f"{execution.work_ms / 1000:.1f} s",
         f"{usage.total_tokens:,}",
         "unknown" if usage.cost_usd is None else dollars(usage.cost_usd),
     )
+
+
+def _status(execution: Execution, *, died: bool) -> str:
+    return "died" if died else str(execution.status)
 
 
 def _agent_cells(row: AgentRow, screen: Screen) -> tuple[str, ...]:
@@ -170,7 +176,7 @@ def _agent_cells(row: AgentRow, screen: Screen) -> tuple[str, ...]:
 
 
 def _agent_status(row: AgentRow) -> str:
-    status = "–" if row.last is None else str(row.last.status)
+    status = "–" if row.last is None else _status(row.last, died=row.died)
     if row.spec.enabled:
         return status
     return "disabled" if row.last is None or row.last.status.final else f"{status} (disabled)"

@@ -11,9 +11,12 @@ from agent_md.executions.model import Answer, Outcome, Request, RequestKind, Req
 from agent_md.executions.questions import read_answers
 from agent_md.executions.schemas import check_answer
 
-__all__ = ["DENIED", "check_json", "client_name", "denial_text", "validate_response"]
+__all__ = ["DENIED", "POLICY", "check_json", "client_name", "denial_text", "validate_response"]
 
 DENIED = "Action denied by user"
+_DENIED_BY_POLICY = "Action denied by policy"
+POLICY = "policy"
+"""Who denies where nobody may be asked."""
 
 _OURS = frozenset(
     (
@@ -87,6 +90,8 @@ def denial_text(answer: Answer) -> str:
         return f"{DENIED} (timeout)"
     if answer.outcome is Outcome.CANCELLED:
         return "Not executed: the execution was cancelled"
+    if answer.answered_by == POLICY:
+        return f"{_DENIED_BY_POLICY}: nobody was asked"
     reason = answer.value.get("reason") if isinstance(answer.value, dict) else None
     return f"{DENIED}: {reason}" if reason else DENIED
 

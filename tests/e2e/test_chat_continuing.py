@@ -247,7 +247,7 @@ class TestBesideOthers:
             terminal.expect("[y/N]: ")
             answer = server.client.post("/executions/1/respond", {"response": {"approved": True}})
             assert answer.status == 200
-            terminal.expect("Withdrawn: approved by api")
+            terminal.expect("Withdrawn: answered elsewhere: approved by api")
             terminal.expect("✅ Deleted.\n")
             say(terminal, "Hi")
             terminal.expect("✅ Hello.\n")

@@ -108,7 +108,24 @@ def test_a_second_run_is_refused_while_the_first_waits(work: AgentFolder) -> Non
     second = work.cli("run", "cleaner")
     assert (second.code, second.out) == (2, "")
     assert "`agentmd respond 1`" in second.err
+    assert "set `on_pending: parallel`" in second.err
     assert len(json.loads(work.cli("logs", "--json").out)) == 1
+
+
+@pytest.mark.parametrize("command", [["respond", "1", "--yes"], ["resume", "1"], ["resume", "--all"]])
+@pytest.mark.parametrize("flags", [[], ["-q"], ["--json"]])
+def test_tokens_and_cost_are_told_at_the_end_of_respond_and_resume(
+    work: AgentFolder, command: list[str], flags: list[str]
+) -> None:
+    used = {"input": 40, "output": 2, "cost": 0.25}
+    work.agent("paid", [{"calls": [DELETE], "usage": used}, {"text": "Done.", "usage": used}])
+    assert work.cli("run", "paid").code == 3
+    if command[0] == "resume":
+        assert work.cli("respond", "1", "--yes", "--no-wait").code == 0
+    ended = work.cli(*command, *flags)
+    assert ended.code == 0
+    assert ended.err.endswith("84 tokens, $0.5000\n") is not bool(flags)
+    assert "84 tokens" not in ended.out
 
 
 # resume
@@ -124,6 +141,14 @@ def test_resume_goes_on_where_a_process_died(work: AgentFolder) -> None:
     assert (ended.code, ended.err) == (0, "")
     assert work.execution().status is Status.SUCCESS
     assert work.cli("resume").out == "Nothing to resume.\n"
+
+
+def test_a_dead_process_does_not_count_as_running_in_any_list(work: AgentFolder) -> None:
+    killed(work)
+    for command in ("logs", "list"):
+        (line,) = [line for line in work.cli(command).out.splitlines() if "gated" in line and "resume" not in line]
+        assert " died " in f"{line} "
+        assert "running" not in line
 
 
 def test_resume_all(work: AgentFolder) -> None:
@@ -318,6 +343,28 @@ def test_validate_json(work: AgentFolder) -> None:
     one = work.cli("validate", "quick")
     assert (one.code, one.out) == (0, "✓ quick  agents/quick.md\n")
     assert work.cli("validate", "nobody").code == 2
+
+
+def test_validate_ends_with_1_for_whatever_is_wrong_in_a_file(work: AgentFolder) -> None:
+    (work.path / "agents" / "bad.md").write_text("---\nname: bad\ncolour: red\n---\nX\n")
+    for names in (["bad"], []):
+        ended = work.cli("validate", *names)
+        assert ended.code == 1
+        assert "✗ agents/bad.md" in ended.out
+        assert "colour: there is no such key here" in ended.out
+        result = json.loads(work.cli("validate", *names, "--json").out)[-1]
+        assert (result["agent"], result["file"]) == (None, "agents/bad.md")
+    (work.path / "config.yaml").write_text("colour: red\n")
+    for names in (["bad"], []):
+        ended = work.cli("validate", *names)
+        assert (ended.code, ended.out) == (1, "")
+        assert "colour: there is no such key here" in ended.err
+
+
+@pytest.mark.parametrize("arguments", [["nobody"], ["--colour"], ["a", "b"], ["-w", "/nowhere"]])
+def test_validate_ends_with_2_for_wrong_usage(work: AgentFolder, arguments: list[str]) -> None:
+    ended = work.cli("validate", *arguments)
+    assert (ended.code, ended.out) == (2, "")
 
 
 def test_info_json(work: AgentFolder) -> None:

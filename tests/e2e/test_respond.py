@@ -37,6 +37,7 @@ def ship(item: str, count: int = 1) -> str:
     return f"shipped {count} {item}"
 '''
 CONFIRM = call("ship", item="birds")
+ASKED = 'Confirm ship {"item": "birds", "count": 1}'
 INPUT = call("ask_user", question="Title?")
 CHOICE = call("ask_user", question="Where?", kind="choice", options=["staging", "production"])
 CUSTOM = call("rate")
@@ -226,10 +227,14 @@ def test_all_answers_all_or_none(asking: AgentFolder) -> None:
 def test_no_wait_records_and_leaves(asking: AgentFolder) -> None:
     waiting(asking, CONFIRM)
     recorded = asking.cli("respond", "1", "--yes", "--no-wait")
-    assert (recorded.code, recorded.out, recorded.err) == (0, "Recorded.\n", "")
+    named = f"asker 👉 {ASKED}: approved by {login()}\n"
+    assert (recorded.code, recorded.err) == (0, "")
+    assert recorded.out.endswith(f"{named}Recorded.\n")
     assert asking.execution().status is Status.QUEUED
     assert not (asking.path / "shipped").exists()
-    assert asking.cli("respond", "1", "--yes", "--no-wait").out == "This answer was recorded before.\n"
+    again = asking.cli("respond", "1", "--yes", "--no-wait")
+    assert again.out.endswith(named)
+    assert again.err == "this answer was recorded before\n"
     assert asking.cli("respond", "1", "--yes").code == 0  # the same answer again goes on
     assert (asking.path / "shipped").read_text() == "1 birds\n"
 
@@ -285,7 +290,8 @@ def test_an_answer_while_a_live_process_drives_is_handed_over(asking: AgentFolde
     run = driven(asking)
     ended = asking.cli("respond", "1", "--yes")
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out == (
+    assert ended.out.endswith(
+        f"asker 👉 {ASKED}: approved by {login()}\n"
         "Recorded. Execution 1 is driven by a live process, which goes on with it. `agentmd logs -f -e 1` follows it\n"
     )
     open_gate(asking.path)
@@ -298,7 +304,7 @@ def test_an_answer_that_is_handed_over_as_json(asking: AgentFolder) -> None:
     ended = asking.cli("respond", "1", "--no", "--json")
     lines = [json.loads(line) for line in ended.out.splitlines()]
     assert ended.code == 0
-    assert [line["event"] for line in lines] == ["execution_started", "handed_over"]
+    assert [line["event"] for line in lines] == ["execution_started", "answered", "handed_over"]
     assert {line["execution_id"] for line in lines} == {1}
     open_gate(asking.path)
     assert run.wait().code == 0
@@ -318,7 +324,7 @@ def test_json_from_the_answer_to_the_end(asking: AgentFolder) -> None:
     again = asking.cli("respond", "1", "--text", "T", "--request", asking.requests()[1].id, "--json")
     lines = [json.loads(line) for line in again.out.splitlines()]
     assert again.code == 0
-    assert [line["event"] for line in lines] == ["execution_started", "final_answer", "complete"]
+    assert [line["event"] for line in lines] == ["execution_started", "answered", "final_answer", "complete"]
 
 
 def test_json_of_the_same_answer_while_others_are_open(asking: AgentFolder) -> None:
@@ -327,7 +333,7 @@ def test_json_of_the_same_answer_while_others_are_open(asking: AgentFolder) -> N
     again = asking.cli("respond", "1", "--yes", "--request", "1-0.0", "--json")
     lines = [json.loads(line) for line in again.out.splitlines()]
     assert again.code == 3
-    assert [line["event"] for line in lines] == ["execution_started", "waiting"]
+    assert [line["event"] for line in lines] == ["execution_started", "answered", "waiting"]
     assert [request["message"] for request in lines[-1]["requests"]] == ["Title?"]
 
 
@@ -335,15 +341,43 @@ def test_json_of_no_wait(asking: AgentFolder) -> None:
     waiting(asking, CONFIRM)
     for again in (False, True):
         ended = asking.cli("respond", "1", "--yes", "--no-wait", "--json")
-        first, last = (json.loads(line) for line in ended.out.splitlines())
+        first, named, last = (json.loads(line) for line in ended.out.splitlines())
         assert first["event"] == "execution_started"
+        assert (named["event"], named["again"]) == ("answered", again)
         assert last == {"event": "recorded", "execution_id": 1, "status": "queued", "again": again}
 
 
 def test_quiet_prints_the_answer_alone(asking: AgentFolder) -> None:
     waiting(asking, CONFIRM)
     ended = asking.cli("respond", "1", "--yes", "-q")
-    assert (ended.code, ended.out, ended.err) == (0, "Done.\n", "")
+    assert (ended.code, ended.out, ended.err) == (0, "Done.\n", f"{ASKED}: approved by {login()}\n")
+
+
+@pytest.mark.parametrize("flags", [[], ["--no-wait"], ["-q"], ["--json"], ["--json", "--no-wait"]])
+@pytest.mark.parametrize("everything", [False, True])
+def test_what_was_answered_is_named(asking: AgentFolder, flags: list[str], everything: bool) -> None:
+    waiting(asking, CONFIRM, *[call("ship", item="cats", count=99)] * everything)
+    ended = asking.cli("respond", "1", "--yes", *flags, *["--all"] * everything)
+    assert ended.code == 0
+    calls = [{"item": "birds", "count": 1}, *[{"item": "cats", "count": 99}] * everything]
+    if "--json" in flags:
+        lines = [line for line in map(json.loads, ended.out.splitlines()) if line["event"] == "answered"]
+        assert [line["again"] for line in lines] == [False] * len(calls)
+        assert [line["request"]["tool_args"] for line in lines] == calls
+        assert {line["request"]["outcome"] for line in lines} == {"approved"}
+    else:
+        shown = ended.err if "-q" in flags else ended.out
+        named = [f"Confirm ship {json.dumps(args)}: approved by {login()}" for args in calls]
+        assert all(shown.count(text) == 1 for text in named)
+
+
+def test_an_answer_given_again_names_what_it_answered(asking: AgentFolder) -> None:
+    waiting(asking, CONFIRM)
+    assert asking.cli("respond", "1", "--yes").code == 0
+    again = asking.cli("respond", "1", "--yes")
+    assert again.code == 0
+    assert f"{ASKED}: approved by {login()}" in again.out
+    assert again.err == "this answer was recorded before\n"
 
 
 def test_who_answered_is_kept(asking: AgentFolder) -> None:

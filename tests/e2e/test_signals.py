@@ -173,7 +173,7 @@ def test_ctrl_c_while_following_only_leaves(working: AgentFolder) -> None:
     with working.terminal("run", "cleaner") as terminal:
         terminal.expect("[y/N]: ")
         driver = working.cli.start("respond", "1", "--yes")
-        terminal.expect("Withdrawn: approved by ")
+        terminal.expect("Withdrawn: answered elsewhere: approved by ")
         terminal.expect("🔧 gated → {}\n")
         terminal.send("\x03")
         assert ends_at_once(terminal) == 130

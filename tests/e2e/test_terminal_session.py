@@ -79,8 +79,9 @@ def test_an_answer_from_elsewhere_withdraws_the_question_and_this_command_drives
     with folder.terminal("run", "cleaner") as terminal:
         terminal.expect(question("a.txt"))
         recorded = folder.cli("respond", "1", "--no", "--reason", "not today", "--no-wait")
-        assert (recorded.code, recorded.out) == (0, "Recorded.\n")
-        terminal.expect(f"\n  Withdrawn: denied by {login()}: not today at ")
+        assert recorded.code == 0
+        assert recorded.out.endswith(": not today\nRecorded.\n")
+        terminal.expect(f"\n  Withdrawn: answered elsewhere: denied by {login()}: not today at ")
         terminal.expect("file_delete ← Action denied by user: not today\n")
         assert terminal.exit_code() == 0
         assert terminal.screen.endswith("✅ Done.\n")
@@ -93,7 +94,7 @@ def test_an_answer_from_elsewhere_that_also_drives_is_followed_to_the_end(folder
         other = folder.cli("respond", "1", "--yes")
         assert other.code == 0
         assert other.out.endswith("✅ Done.\n")
-        terminal.expect(f"\n  Withdrawn: approved by {login()} at ")
+        terminal.expect(f"\n  Withdrawn: answered elsewhere: approved by {login()} at ")
         assert terminal.exit_code() == 0
         assert terminal.screen.count("File deleted: a.txt") == 1
         assert terminal.screen.endswith("✅ Done.\n")
@@ -107,7 +108,7 @@ def test_it_is_followed_to_the_next_question_too(folder: AgentFolder) -> None:
     with folder.terminal("run", "cleaner") as terminal:
         terminal.expect(question("a.txt"))
         assert folder.cli("respond", "1", "--yes").code == 3
-        terminal.expect("Withdrawn: approved by ")
+        terminal.expect("Withdrawn: answered elsewhere: approved by ")
         terminal.expect("File deleted: a.txt\n")
         terminal.expect(question("b.txt"))
         terminal.send_line("n")
@@ -124,7 +125,7 @@ def test_two_terminals_ask_the_same_question_and_one_answer_counts(folder: Agent
             second.send_line("y")
             assert second.exit_code() == 0
             assert second.screen.endswith("✅ Done.\n")
-        first.expect(f"Withdrawn: approved by {login()} at ")
+        first.expect(f"Withdrawn: answered elsewhere: approved by {login()} at ")
         assert first.exit_code() == 0
     assert folder.results() == ["File deleted: a.txt"]
 
@@ -137,7 +138,7 @@ def test_a_second_terminal_that_answers_second_follows(folder: AgentFolder) -> N
             second.expect(question("a.txt"))
             first.send_line("n")
             assert first.exit_code() == 0
-            second.expect(f"Withdrawn: denied by {login()} at ")
+            second.expect(f"Withdrawn: answered elsewhere: denied by {login()} at ")
             assert second.exit_code() == 0
             assert second.screen.endswith("✅ Done.\n")
 
@@ -174,7 +175,7 @@ def test_what_was_half_typed_never_answers_the_next_question(folder: AgentFolder
         terminal.send("y")
         terminal.expect("y")
         assert folder.cli("respond", "1", "--request", "1-0.0", "--no").code == 3
-        terminal.expect("Withdrawn: denied by ")
+        terminal.expect("Withdrawn: answered elsewhere: denied by ")
         terminal.expect(question("b.txt"))
         terminal.send_line()
         assert terminal.exit_code() == 0

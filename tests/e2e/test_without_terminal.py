@@ -87,7 +87,7 @@ def test_on_ask_deny_goes_on_and_says_so(folder: AgentFolder, file: Path) -> Non
     ended = folder.cli("run", "cleaner", "--on-ask", "deny")
     assert (ended.code, ended.err) == (0, "")
     assert '👉 Confirm file_delete {"path": "a.txt"}: denied by policy\n' in ended.out
-    assert "📎 file_delete ← Action denied by user\n" in ended.out
+    assert "📎 file_delete ← Action denied by policy: nobody was asked\n" in ended.out
     assert file.exists()
     (request,) = folder.requests()
     assert request.answer is not None
@@ -100,7 +100,7 @@ def test_on_ask_deny_of_questions_that_are_no_confirmation(folder: AgentFolder) 
     ended = folder.cli("run", "asker", "--on-ask", "deny")
     assert (ended.code, ended.err) == (0, "")
     assert "👉 Name?: denied by policy\n" in ended.out
-    assert folder.results() == ["Action denied by user", "Action denied by user"]
+    assert folder.results() == ["Action denied by policy: nobody was asked"] * 2
     assert "👉 Which?: denied by policy\n" in folder.cli("logs", "-e", "1").out
 
 

@@ -205,8 +205,9 @@ class TestTurnsThatWereCut:
 def test_a_turn_under_way_keeps_others_out(work: Workspace, policy: str, why: type[Exception]) -> None:
     settings(work, more=f"on_pending: {policy}")
     say(work, "Danger.", turn(call("danger", key="A")), "Done.")
-    with pytest.raises(why):
+    with pytest.raises(why) as refused:
         say(work, "Me too.")
+    assert "parallel" not in str(refused.value)  # it would not help: a session takes one turn at a time
     say(work, "Elsewhere.", session="other")
     say(work, "Without.", session=None)
 

@@ -199,6 +199,7 @@ def test_a_field_gives_what_its_author_meant(settings: str, field: str, value: A
         ("allow_hosts: []", ["an empty list allows nothing"]),
         ("on_pending: no", ["expected one of skip, parallel, read no, for YAML the boolean false"]),
         ("confirm_timeout: 30", ["YAML reads 30 as the number 30", "the unit is missing"]),
+        ("confirm_timeout: 0s", ["confirm_timeout: 0s leaves no time at all; write a time such as 30m, or none"]),
         ("confirm_timeout: off", ["YAML reads off as the boolean false"]),
         ("paths: ./out", ["paths: expected a mapping"]),
         ("paths: {../x: y}", ["is not an alias"]),

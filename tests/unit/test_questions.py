@@ -15,7 +15,7 @@ from agent_md.cli.questions import (
     withdrawn,
 )
 from agent_md.cli.screen import Painter, Screen, Style
-from agent_md.cli.text import width_of
+from agent_md.cli.text import width_of, wrapped
 from agent_md.executions.model import Answer, Outcome, Preview, Request, RequestKind
 from tests.support.samples import NOON, answered, ask, guard
 from tests.support.structured import option, question
@@ -228,7 +228,8 @@ DECISIONS = [
 def test_a_decision_says_how_and_by_whom(request_: Request, answer: Answer, text: str) -> None:
     decided = replace(request_, answer=answer)
     assert decision_text(decided) == text
-    assert withdrawn(decided, SCREEN) == [f"  Withdrawn: {text} at 12:01:00"]
+    elsewhere = "" if answer.outcome in (Outcome.EXPIRED, Outcome.CANCELLED) else "answered elsewhere: "
+    assert withdrawn(decided, SCREEN) == wrapped(f"  Withdrawn: {elsewhere}{text} at 12:01:00", SCREEN.width)
     narrow = withdrawn(decided, Screen(24, zone=UTC))
     assert all(line.startswith("  ") and width_of(line) <= 24 for line in narrow)
 
@@ -238,5 +239,11 @@ def test_an_open_request_has_no_decision() -> None:
 
 
 def test_a_time_to_go_is_in_its_largest_unit() -> None:
-    seconds = [-5, 0, 42, 119, 120, 7199, 7200, 172_800]
-    assert [remaining(s) for s in seconds] == ["0 s", "0 s", "42 s", "119 s", "2 min", "119 min", "2 h", "2 d"]
+    seconds = [-5, 0, 42, 119, 120, 7100, 7200, 172_800]
+    assert [remaining(s) for s in seconds] == ["0 s", "0 s", "42 s", "119 s", "2 min", "118 min", "2 h", "2 d"]
+
+
+def test_a_time_to_go_is_rounded() -> None:
+    """Some milliseconds pass before a new deadline is shown."""
+    seconds = [3599.98, 7199.9, 119.7, 59.96, 172_799.6, 3 * 3600 - 1]
+    assert [remaining(s) for s in seconds] == ["60 min", "2 h", "2 min", "60 s", "2 d", "3 h"]

@@ -41,10 +41,10 @@ def refuse_if_waiting(db: Database, new: NewExecution, floor: int) -> None:
     )
     if rows:
         ids = tuple(row[0] for row in rows)
+        parallel = "" if new.exclusive else ", or set `on_pending: parallel`"  # a session takes one turn at a time
         raise ConversationWaiting(
             f"{new.agent} already waits for a human in this conversation (execution {', '.join(map(str, ids))}); "
-            f"answer it with `agentmd respond {ids[0]}`, end it with `agentmd cancel {ids[0]}`, "
-            "or set `on_pending: parallel`",
+            f"answer it with `agentmd respond {ids[0]}` or end it with `agentmd cancel {ids[0]}`{parallel}",
             ids,
         )
 
