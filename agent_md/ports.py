@@ -96,6 +96,8 @@ class Ending:
     status: Status
     error: str | None = None
     output: str | None = None
+    cut: str | None = None
+    """Why the output is not whole, as in Execution."""
     ended_by: str | None = None
     """Recorded as `answered_by` of the requests that the end cancels; None = `policy`."""
     closings: tuple[tuple[Position, CallState, CallOutcome, str], ...] = ()
@@ -131,10 +133,18 @@ class Journal(Protocol):
     def claim(self) -> Claim: ...
 
     def record_model_step(
-        self, turn: int, message: dict[str, Any], text: str, usage: Usage, proposals: Sequence[Proposal]
+        self,
+        turn: int,
+        message: dict[str, Any],
+        text: str,
+        usage: Usage,
+        proposals: Sequence[Proposal],
+        *,
+        cut: str | None = None,
     ) -> None:
         """Stores AI message `turn` (`ai`), its usage, a journal row a call in state `proposed` (`tool_call`), and the
-        requests of all guarded calls (`interrupt`), at once. If the turn is there already, nothing of this is."""
+        requests of all guarded calls (`interrupt`), at once. `cut`: why the message stopped before its end. If the turn
+        is there already, nothing of this is."""
 
     def start_call(self, position: Position, args: dict[str, Any], effect: CallEffect | None) -> None:
         """Moves a call to `started` with the arguments it runs with. The effect comes after this, never before."""

@@ -115,6 +115,7 @@ def execution_shape(execution: Execution) -> dict[str, Any]:
         "total_tokens": execution.usage.total_tokens,
         "cost_usd": execution.usage.cost_usd,
         "error": execution.error,
+        "cut": execution.cut,
         "parent_execution_id": execution.parent_id,
     }
 
@@ -225,6 +226,7 @@ def session_shape(session: Session, interrupts: Sequence[dict[str, Any]]) -> dic
         "response": response,
         "error": error,
         "interrupts": list(interrupts) if status is SessionStatus.INTERRUPTED else None,
+        **({"cut": turn.cut} if response is not None and turn is not None and turn.cut is not None else {}),
     }
 
 

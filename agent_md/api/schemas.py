@@ -224,6 +224,7 @@ class ExecutionSummary(Open):
     total_tokens: int
     cost_usd: float | None = Field(description="null = unknown")
     error: str | None
+    cut: str | None = Field(description="Why the final text is not whole: the model's word for it; null = it is.")
     parent_execution_id: int | None
 
 

@@ -167,6 +167,9 @@ class Session(Open):
     session_id: str
     status: _Status
     response: ChatMessage | None = Field(description="The answer of the last turn, if that ended well.")
+    cut: str | None = Field(
+        default=None, description="Only if that answer is not whole: the model's word for why it stopped."
+    )
     error: str | None = Field(description="Why the last turn failed, if it did.")
     interrupts: list[Interrupt] | None = Field(description="While it is interrupted: what is asked, oldest first.")
 

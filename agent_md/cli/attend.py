@@ -10,7 +10,7 @@ from typing import Any
 
 from agent_md.app import App
 from agent_md.cli.choices import OnAsk
-from agent_md.cli.exit_codes import GIVEN_BACK, INTERRUPTED, WAITING
+from agent_md.cli.exit_codes import GIVEN_BACK, INTERRUPTED, WAITING, exit_code
 from agent_md.cli.leaving import Leaving
 from agent_md.cli.output import note
 from agent_md.cli.progress import Progress
@@ -35,8 +35,6 @@ from agent_md.executions.model import (
 from agent_md.ports import NewAnswer
 
 __all__ = ["attend"]
-
-_EXIT_OF = {Status.SUCCESS: 0, Status.ERROR: 1, Status.ABORTED: 4, Status.TIMEOUT: 5}
 
 _POLL_S = 0.05
 _GRACE_S = 0.3
@@ -128,7 +126,7 @@ class _Attendant:
             execution = await self._drive(claim) if claim is not None else self._store.execution(self._id)
             self.stored()
             if execution.status.final:
-                return INTERRUPTED if self.leaving.cancelled else _EXIT_OF[execution.status]
+                return INTERRUPTED if self.leaving.cancelled else exit_code(execution)
             claim = self._claim(execution)
             if claim is not None:
                 continue

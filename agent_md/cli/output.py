@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from agent_md.cli.live import NOWHERE, LiveArea
 from agent_md.cli.money import dollars
 from agent_md.cli.questions import decision_text, summary
-from agent_md.cli.render import RunView, header
+from agent_md.cli.render import RunView, cut_text, header
 from agent_md.cli.screen import Screen
 from agent_md.cli.streams import person
 from agent_md.cli.text import json_line, one_line, visible, wrapped
@@ -150,6 +150,8 @@ class QuietOutput(Output):
             say(visible(event.message))
         elif event.type is EventType.COMPLETE and event.data.get("error"):
             note(f"{execution.agent}: {event.data['status']}: {event.data['error']}")
+        elif event.type is EventType.COMPLETE and event.data.get("cut"):
+            note(f"{execution.agent}: {cut_text(event.data['cut'])}")
 
     def answered(self, request: Request, *, drifted: bool, again: bool) -> None:
         note(f"{summary(request)}: {decision_text(request)}")

@@ -12,7 +12,7 @@ from agent_md.cli.chat_flow import ChatLines
 from agent_md.cli.chat_texts import TYPING
 from agent_md.cli.live import LiveArea
 from agent_md.cli.output import NoReader, give_up, note, say
-from agent_md.cli.render import Said, lines_of
+from agent_md.cli.render import Said, cut_text, lines_of
 from agent_md.cli.screen import Style
 from agent_md.cli.spinner import QUIET_S, TICK_S, progress_row
 from agent_md.cli.streams import person
@@ -37,9 +37,11 @@ class RemoteOutput(ChatLines):
         self._label: str | None = None
         self._since = 0.0
 
-    def answered(self, text: str) -> None:
-        """A turn ended well."""
+    def answered(self, text: str, cut: str | None) -> None:
+        """A turn ended well; `cut`: why its text is not whole."""
         self._print(("✅", text.strip("\n") or "(no text)", ()))
+        if cut is not None:
+            self._print(("✂", cut_text(cut), (Style.ATTENTION,)))
 
     def failed(self, error: str) -> None:
         """A turn ended as an error."""

@@ -15,6 +15,7 @@ from functools import partial
 from itertools import chain, islice, repeat
 from typing import Any, TypeVar
 
+from agent_md.cli.exit_codes import CUT
 from agent_md.cli.prompt import PromptClosed, TerminalPrompt, ask_request
 from agent_md.cli.questions import summary
 from agent_md.cli.remote_interrupts import as_request
@@ -134,8 +135,8 @@ class RemoteTurns:
         while True:
             self._session = session = await self._settled()
             if session.status is SessionStatus.IDLE:
-                self._output.answered(session.response or "")
-                return 0
+                self._output.answered(session.response or "", session.cut)
+                return 0 if session.cut is None else CUT
             if session.status is SessionStatus.ERROR:
                 self._output.failed(session.error or "")
                 return 1

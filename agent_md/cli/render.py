@@ -17,6 +17,7 @@ __all__ = [
     "RunView",
     "Said",
     "called",
+    "cut_text",
     "decided",
     "ended",
     "final",
@@ -155,13 +156,20 @@ def final(event: Event) -> Said:
 
 
 def ended(event: Event) -> Said | None:
-    """How a `complete` execution ended, unless that was a success."""
+    """How a `complete` execution ended, unless that was a success with a whole text."""
+    if (cut := event.data.get("cut")) is not None:
+        return "✂", cut_text(cut), (Style.ATTENTION,)
     ending = _ENDINGS.get(Status(event.data["status"]))
     if ending is None:
         return None
     sign, word = ending
     parts = [part for part in (word, event.data.get("error")) if part]
     return sign, ": ".join(parts) or "ended without a reason", (Style.RED,)
+
+
+def cut_text(reason: str) -> str:
+    """What is said of a final text that stopped before its end."""
+    return f"the text above is cut: the model stopped before its end (finish reason {reason})"
 
 
 def room_of(agent: str, screen: Screen) -> int | None:

@@ -62,6 +62,8 @@ class RemoteSession:
     response: str | None = None
     error: str | None = None
     interrupts: tuple[Interrupt, ...] = ()
+    cut: str | None = None
+    """Why `response` is not whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +305,8 @@ def _session(data: Any) -> RemoteSession:
     response = found.get("response")
     content = response.get("content") if isinstance(response, dict) else response
     interrupts = tuple(map(_interrupt, _listed(found.get("interrupts"))))
-    return RemoteSession(session_id, status, _text(content), _text(found.get("error")), interrupts)
+    error, cut = _text(found.get("error")), _text(found.get("cut"))
+    return RemoteSession(session_id, status, _text(content), error, interrupts, cut)
 
 
 def _interrupt(data: Any) -> Interrupt:

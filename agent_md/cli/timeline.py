@@ -134,7 +134,9 @@ def _after(seconds: float) -> str:
 
 
 def _state(execution: Execution, died: bool) -> str:
-    return f"{execution.status}, its process died," if died else str(execution.status)
+    if died:
+        return f"{execution.status}, its process died,"
+    return str(execution.status) if execution.cut is None else f"{execution.status}, with a text that is cut,"
 
 
 def _advice(execution: Execution, died: bool) -> str | None:

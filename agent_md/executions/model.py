@@ -365,5 +365,7 @@ class Execution:
     usage: Usage = field(default_factory=Usage)
     error: str | None = None
     output: str | None = None
+    cut: str | None = None
+    """The provider's word for why the output stopped before its end; None = it is whole."""
     cancelled_by: str | None = None
     """Who asked to cancel it; the driver obeys."""

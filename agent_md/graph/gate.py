@@ -39,12 +39,12 @@ def propose(
     turn: int,
     calls: Sequence[ToolCall],
     calls_left: int,
-    unreadable: Mapping[str, str],
+    unusable: Mapping[str, str],
 ) -> list[Proposal]:
     """A decision for each call of AI message `turn`, with the request of each guarded one.
 
     Calls beyond `calls_left` are refused. A call that cannot run (unknown tool, arguments that do not fit, a path
-    outside) is refused with the reason for the model, and nobody is asked; `unreadable` has such reasons by call id.
+    outside) is refused with the reason for the model, and nobody is asked; `unusable` has such reasons by call id.
     """
     proposals = []
     for index, call in enumerate(calls):
@@ -52,8 +52,8 @@ def propose(
         try:
             if index >= calls_left:
                 raise ToolError(f"not executed: max_tool_calls ({spec.settings.max_tool_calls}) is reached")
-            if call_id in unreadable:
-                raise InvalidArguments(unreadable[call_id])
+            if call_id in unusable:
+                raise InvalidArguments(unusable[call_id])
             args, request = _decide(spec, tools, execution_id, position, call)
             decision, reason = (Decision.ASK if request else Decision.RUN), None
         except ToolError as error:

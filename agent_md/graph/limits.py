@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall
@@ -11,14 +12,26 @@ from agent_md.agents.spec import RunSettings
 from agent_md.errors import LimitReached
 from agent_md.executions.model import Usage
 from agent_md.graph.shape import provider_shape
+from agent_md.models.endings import cut_reason
 from agent_md.tools.results import one_line
 
-__all__ = ["LOOP_LENGTH", "check_before_model_call", "count_calls"]
+__all__ = ["CUTS", "LOOP_LENGTH", "check_before_model_call", "count_calls", "not_run"]
 
 LOOP_LENGTH = 3
 """How often in a row the same call may fail with the same error."""
 
+CUTS = 3
+"""How many answers in a row may be cut in the middle of their calls."""
+
 _SHOWN = 300
+
+
+def not_run(cut: str) -> str:
+    """What the model is told of each call of an answer that was cut for this reason."""
+    return (
+        f"nothing was run: the answer with this call was cut before its end (finish reason {cut}). Call again with less "
+        "in one answer"
+    )
 
 
 def count_calls(messages: Sequence[BaseMessage]) -> int:
@@ -36,6 +49,11 @@ def check_before_model_call(
     exchanges = _exchanges(messages)
     if len(exchanges) > settings.max_tool_calls:
         raise LimitReached(f"max_tool_calls is {settings.max_tool_calls}, and the agent asked for {len(exchanges)}")
+    if _cuts(messages) >= CUTS:
+        raise LimitReached(
+            f"{CUTS} answers of the model in a row were cut before the end of their calls (finish reason "
+            f"{cut_reason(_answers(messages)[-1])}); raise settings.max_tokens, or ask for less at once"
+        )
     if usage.total_tokens >= settings.max_execution_tokens:
         raise LimitReached(
             f"max_execution_tokens is {settings.max_execution_tokens}, and {usage.total_tokens} are used"
@@ -48,6 +66,17 @@ def check_before_model_call(
             f"loop_detection: {call['name']} failed {LOOP_LENGTH} times in a row in the same way: "
             f"{one_line(result.text, _SHOWN)}"
         )
+
+
+def _answers(messages: Sequence[BaseMessage]) -> list[AIMessage]:
+    """The model's messages since the last human one."""
+    start = max((i for i, message in enumerate(messages) if message.type == "human"), default=0)
+    return [message for message in messages[start:] if isinstance(message, AIMessage)]
+
+
+def _cuts(messages: Sequence[BaseMessage]) -> int:
+    """How many of the last answers in a row were cut."""
+    return sum(1 for _ in takewhile(cut_reason, reversed(_answers(messages))))
 
 
 def _check_money(limit: str, most: float | None, when: str, spent: Callable[[], float | None]) -> None:

@@ -11,10 +11,11 @@ from agent_md.errors import ModelFailed
 from agent_md.executions.json_values import MAX_DEPTH, is_too_deep
 from agent_md.graph.bench import Bench
 from agent_md.graph.gate import propose
-from agent_md.graph.limits import check_before_model_call, count_calls
+from agent_md.graph.limits import check_before_model_call, count_calls, not_run
 from agent_md.graph.messages import ai_id, from_stored, text_of, to_stored, turn_of
 from agent_md.graph.shape import provider_shape
 from agent_md.graph.state import ThreadState
+from agent_md.models.endings import cut_reason
 
 __all__ = ["ModelNode"]
 
@@ -46,9 +47,12 @@ class ModelNode:
             lambda text: bench.sink.delta(bench.execution_id, turn, text),
             lambda: bench.sink.restart(bench.execution_id, turn),
         )
-        message, unreadable = _placed(message, ai_id(bench.execution_id, turn), turn)
+        message, unusable = _placed(message, ai_id(bench.execution_id, turn), turn)
         stored = _stored(message)
         message = cast(AIMessage, from_stored([stored])[0])  # what is decided on is what is stored
+        cut = cut_reason(message)
+        if cut is not None:
+            unusable = {call["id"] or "": not_run(cut) for call in message.tool_calls}
         proposals = propose(
             bench.spec,
             bench.tools,
@@ -56,9 +60,9 @@ class ModelNode:
             turn,
             message.tool_calls,
             settings.max_tool_calls - count_calls(messages),
-            unreadable,
+            unusable,
         )
-        bench.journal.record_model_step(turn, stored, text_of(message), bench.usage_of(message), proposals)
+        bench.journal.record_model_step(turn, stored, text_of(message), bench.usage_of(message), proposals, cut=cut)
         bench.sink.stored()
         return stored
 
@@ -79,7 +83,7 @@ def _placed(message: AIMessage, message_id: str, turn: int) -> tuple[AIMessage, 
     given: list[ToolCall] = list(message.tool_calls)
     broken = [ToolCall(name=call["name"] or _NAMELESS, args={}, id=call["id"]) for call in message.invalid_tool_calls]
     calls: list[ToolCall] = []
-    unreadable: dict[str, str] = {}
+    unusable: dict[str, str] = {}
     taken = {""}
     reserved = {call["id"] for call in (*given, *broken)}
     for index, call in enumerate((*given, *broken)):
@@ -91,10 +95,10 @@ def _placed(message: AIMessage, message_id: str, turn: int) -> tuple[AIMessage, 
         taken.add(call_id)
         name, args = call["name"] or _NAMELESS, call["args"]
         if index >= len(given):
-            unreadable[call_id] = f"the arguments of {name!r} are not JSON; nothing was run"
+            unusable[call_id] = f"the arguments of {name!r} are not JSON; nothing was run"
         elif is_too_deep(args):
-            unreadable[call_id] = f"the arguments of {name!r} are nested deeper than {MAX_DEPTH}; nothing was run"
+            unusable[call_id] = f"the arguments of {name!r} are nested deeper than {MAX_DEPTH}; nothing was run"
             args = {}
         calls.append({**call, "name": name, "args": args, "id": call_id})
     placed = {"id": message_id, "tool_calls": calls, "invalid_tool_calls": []}
-    return message.model_copy(update=placed), unreadable
+    return message.model_copy(update=placed), unusable

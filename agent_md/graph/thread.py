@@ -17,6 +17,7 @@ from agent_md.graph.bench import Bench
 from agent_md.graph.build import build_graph
 from agent_md.graph.messages import from_stored, text_of, tool_id, turn_of
 from agent_md.graph.view import OpenPause, TaskView, ThreadView
+from agent_md.models.endings import cut_reason
 
 __all__ = ["Thread", "thread_id"]
 
@@ -129,4 +130,5 @@ def _view(snapshot: StateSnapshot) -> ThreadView:
             for task in snapshot.tasks
         ),
         answer=text_of(last) if answers and last is not None else None,
+        cut=cut_reason(last) if answers and last is not None else None,
     )

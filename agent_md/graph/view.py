@@ -28,8 +28,9 @@ class TaskView:
 @dataclass(frozen=True, slots=True)
 class ThreadView:
     """A thread as the checkpointer has it. `answer`: the text of its last message if that is the model's, without tool
-    calls."""
+    calls; `cut`: why that one stopped before its end."""
 
     written: bool
     tasks: tuple[TaskView, ...] = ()
     answer: str | None = None
+    cut: str | None = None

@@ -205,7 +205,12 @@ class ScriptModel(BaseChatModel):
         yield ChatGenerationChunk(message=last)
 
     def _metadata(self, turn: Turn) -> dict[str, Any]:
-        return {"model_name": self.script.name, "finish_reason": "stop", "cost_usd": turn.usage.cost}
+        return {
+            "model_provider": "script",
+            "model_name": self.script.name,
+            "finish_reason": turn.finish,
+            "cost_usd": turn.usage.cost,
+        }
 
 
 def _check_expectation(expect: Expectation, since: list[BaseMessage], where: str) -> None:

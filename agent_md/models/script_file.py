@@ -33,6 +33,8 @@ T = TypeVar("T")
 K = TypeVar("K", bound=StrEnum)
 
 _LARGEST_FILE = 1_000_000
+FINISHES = ("stop", "length", "blocked", "unknown")
+"""How a turn may end: whole, cut by the token limit, blocked by a filter, for a reason that nobody knows."""
 _DELAY = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
@@ -94,6 +96,8 @@ class Turn:
     expect: Expectation | None = None
     error: SimulatedError | None = None
     delay: float = 0.0
+    finish: str = "stop"
+    """How the turn ends: one of `FINISHES`."""
     additional_kwargs: dict[str, Any] = field(default_factory=dict)
 
 
@@ -213,12 +217,13 @@ class _Grammar:
             "expect": self._expectation,
             "error": self._error,
             "delay": self._delay,
+            "finish": self._finish,
             "additional_kwargs": lambda value: self._read.json_object(value, "additional_kwargs"),
         }
         parts = self._read.mapping(node, "a turn", readers)
-        if not parts.keys() & {"text", "calls", "error"}:
-            self._read.refuse(node, "a turn needs a text, calls or an error")
         fields = {name: readers[name](value) for name, value in parts.items()}
+        if not parts.keys() & {"text", "calls", "error"} and fields.get("finish", "stop") == "stop":
+            self._read.refuse(node, "a turn needs a text, calls or an error, or another finish than stop")
         return Turn(line=node.start_mark.line + 1, **fields)
 
     def _call(self, node: yaml.Node) -> ScriptCall:
@@ -248,6 +253,12 @@ class _Grammar:
         if found is None:
             self._read.refuse(node, f"delay is {word!r}, expected a number with ms, s or m, such as 2s")
         return float(found[1]) * _UNITS[found[2]]
+
+    def _finish(self, node: yaml.Node) -> str:
+        word = self._read.text(node, "finish")
+        if word not in FINISHES:
+            self._read.refuse(node, f"finish is {word!r}, expected one of {', '.join(FINISHES)}")
+        return word
 
     def _filled(self, node: yaml.Node, what: str, items: tuple[T, ...]) -> tuple[T, ...]:
         if not items:

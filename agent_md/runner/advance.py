@@ -129,7 +129,7 @@ class Runner:
         """Drives to the end or to a wait (None); what ends an execution on the way is turned into its ending."""
         try:
             self._refuse_hopeless(bench)
-            output = await self._supervise(bench)
+            finished = await self._supervise(bench)
         except _CancelRequested as request:
             reason = f"cancelled by {request.by}"
             return self._ending(bench.execution_id, bench.tools, Status.ABORTED, reason, ended_by=request.by)
@@ -139,7 +139,7 @@ class Runner:
             return self._ending(bench.execution_id, bench.tools, Status.TIMEOUT, str(error))
         except (ModelFailed, Poisoned) as error:
             return self._ending(bench.execution_id, bench.tools, Status.ERROR, str(error))
-        return None if output is None else Ending(Status.SUCCESS, output=output)
+        return None if finished is None else Ending(Status.SUCCESS, output=finished.output, cut=finished.cut)
 
     def _refuse_hopeless(self, bench: Bench) -> None:
         if bench.execution.cancelled_by is not None:
@@ -174,8 +174,8 @@ class Runner:
         closings = tuple((position, end.state, end.outcome, end.text) for position, end in ends)
         return Ending(status, error=error, ended_by=ended_by, closings=closings)
 
-    async def _supervise(self, bench: Bench) -> str | None:
-        """Works until done, cancelled or out of time; gives the output, or None when the execution waits.
+    async def _supervise(self, bench: Bench) -> Finished | None:
+        """Works until done, cancelled or out of time; gives the answer, or None when the execution waits.
 
         The time is added up look by look, so that one in which this process was stopped counts as one second.
         """
@@ -207,15 +207,15 @@ class Runner:
         if by is not None:
             raise _CancelRequested(by)
 
-    async def _work(self, bench: Bench) -> str | None:
-        """Takes one step of the table after the other; gives the output, or None when the execution waits."""
+    async def _work(self, bench: Bench) -> Finished | None:
+        """Takes one step of the table after the other; gives the answer, or None when the execution waits."""
         thread = Thread(bench, self._checkpointer())
         while True:
             match next_step(await thread.view(), self._answered(bench.execution_id)):
                 case Seed():
                     await thread.start()
-                case Finished(output):
-                    return output
+                case Finished() as finished:
+                    return finished
                 case Broken():
                     thread.forget()
                     raise AgentmdError("the thread ended without an answer of the model")

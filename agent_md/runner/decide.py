@@ -18,9 +18,10 @@ class Seed:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The agent has answered with this text."""
+    """The agent has answered with this text; `cut`: why it stopped before its end."""
 
     output: str
+    cut: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def next_step(thread: ThreadView, answered: Collection[RequestId]) -> Step:
     if not thread.written:
         return Seed()
     if not thread.tasks:
-        return Broken() if thread.answer is None else Finished(thread.answer)
+        return Broken() if thread.answer is None else Finished(thread.answer, thread.cut)
     pauses = [pause for task in thread.tasks if not task.finished for pause in task.pauses]
     given = tuple(pause.interrupt_id for pause in pauses if all(r in answered for r in pause.requests))
     if given:

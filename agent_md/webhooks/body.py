@@ -46,6 +46,7 @@ def body_of(
         body["error"] = error_of(execution)
     elif execution.output is not None:
         body["response"] = reply(execution.output)
+        body |= {} if execution.cut is None else {"cut": execution.cut}
     if messages is not None:
         body["messages"] = list(messages)
     return json.dumps(body, ensure_ascii=True, separators=(",", ":"))

@@ -13,7 +13,7 @@ from agent_md.agents.fields import FIELDS, RESERVED
 from agent_md.api.application import make_application
 from agent_md.api.context import ServerContext
 from agent_md.api.session_schemas import Webhook
-from agent_md.cli.attend import _EXIT_OF
+from agent_md.cli.exit_codes import EXIT_OF
 from agent_md.errors import AgentmdError, codes_of
 from agent_md.executions.deliveries import HookEvent
 from agent_md.executions.model import EventType
@@ -105,7 +105,7 @@ def test_every_exit_code_has_a_row_and_no_other() -> None:
         found for path, text in SOURCES.items() if "cli" in path.parts for found in re.findall(constants, text, re.M)
     ]
     codes = {int(one or other) for one, other in written}
-    codes |= {128 + signal.SIGHUP, 128 + signal.SIGTERM, 0, *_EXIT_OF.values()}
+    codes |= {128 + signal.SIGHUP, 128 + signal.SIGTERM, 0, *EXIT_OF.values()}
     codes |= {codes_of(kind.__new__(kind)).exit for kind in subclasses(AgentmdError)}
     assert {int(row) for row in rows("cli") if row.isdigit()} == codes
 

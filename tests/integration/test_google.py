@@ -295,11 +295,17 @@ async def test_a_blocked_prompt_is_final() -> None:
     assert not caught.value.transient
 
 
-@pytest.mark.parametrize(("reason", "transient"), [("MALFORMED_FUNCTION_CALL", True), ("SAFETY", False)])
-async def test_an_answer_that_holds_nothing_is_a_failure(reason: str, transient: bool) -> None:
+@pytest.mark.parametrize(
+    ("reason", "words", "transient"),
+    [
+        ("MALFORMED_FUNCTION_CALL", "no answer, finish reason MALFORMED_FUNCTION_CALL", True),
+        ("SAFETY", "the answer was blocked, finish reason SAFETY", False),
+    ],
+)
+async def test_an_answer_that_holds_nothing_is_a_failure(reason: str, words: str, transient: bool) -> None:
     with GeminiServer([Turn([[]], finish_reason=reason)]) as server:
         async with gemini(server.url) as ask:
-            with pytest.raises(ProviderFailure, match=f"no answer, finish reason {reason}") as caught:
+            with pytest.raises(ProviderFailure, match=words) as caught:
                 await ask(HELLO)
     assert caught.value.transient is transient
 

@@ -344,10 +344,10 @@ async def test_line_breaks_in_arguments_are_understood() -> None:
 @pytest.mark.parametrize(
     ("provider", "reason", "words", "transient"),
     [
-        ("openai", "content_filter", "no answer, finish reason content_filter", False),
+        ("openai", "content_filter", "the answer was blocked, finish reason content_filter", False),
         ("local", "tool_calls", "the answer is to call tools, and names none", True),
         ("anthropic", "refusal", "the model refused to answer", False),
-        ("responses", "content_filter", "no answer, incomplete for content_filter", False),
+        ("responses", "content_filter", "the answer was blocked, finish reason content_filter", False),
     ],
 )
 async def test_an_answer_that_holds_nothing_is_a_failure(

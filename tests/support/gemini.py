@@ -53,12 +53,13 @@ class Turn:
             call_part(name, args, signature) for (name, args), signature in zip(answer.calls, signatures, strict=False)
         ]
         return cls(
-            [[part] for part in parts],
+            [[part] for part in parts] or [[]],
             prompt_tokens=answer.input_tokens,
             output_tokens=answer.output_tokens - answer.reasoning_tokens,
             thought_tokens=answer.reasoning_tokens,
             cached_tokens=answer.cached_tokens,
             failures=answer.failures,
+            finish_reason=answer.reason or "STOP",
         )
 
 

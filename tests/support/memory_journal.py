@@ -48,7 +48,14 @@ class MemoryJournal:
         return self._claim
 
     def record_model_step(
-        self, turn: int, message: dict[str, Any], text: str, usage: Usage, proposals: Sequence[Proposal]
+        self,
+        turn: int,
+        message: dict[str, Any],
+        text: str,
+        usage: Usage,
+        proposals: Sequence[Proposal],
+        *,
+        cut: str | None = None,
     ) -> None:
         with self._write() as execution:
             if (self._id, turn) in self._state.model_steps:
@@ -61,7 +68,8 @@ class MemoryJournal:
                 "output_tokens": usage.output_tokens,
                 "cost_usd": usage.cost_usd,
             }
-            self._state.add_event(self._id, f"ai:{turn}", EventType.AI, text, {"message": stored, "usage": spent})
+            data = {"message": stored, "usage": spent} | ({} if cut is None else {"cut": cut})
+            self._state.add_event(self._id, f"ai:{turn}", EventType.AI, text, data)
             for proposal in proposals:
                 self._propose(proposal)
                 if proposal.request is not None:
@@ -126,8 +134,9 @@ class MemoryJournal:
                 self._close(position, state, outcome, text, self._closing_message(position, text))
             for request in self._state.open_requests(self._id):
                 self._state.decide(request, Outcome.CANCELLED, None, ending.ended_by or "policy")
+            cut = {} if ending.cut is None else {"cut": ending.cut}
             if ending.output is not None:
-                self._event("final", EventType.FINAL_ANSWER, ending.output, {})
+                self._event("final", EventType.FINAL_ANSWER, ending.output, cut)
             ended = {
                 "status": ending.status,
                 "error": ending.error,
@@ -136,12 +145,13 @@ class MemoryJournal:
                 "cost_usd": execution.usage.cost_usd,
                 "ended_by": ending.ended_by,
             }
-            self._event("complete", EventType.COMPLETE, ending.status.value, ended)
+            self._event("complete", EventType.COMPLETE, ending.status.value, ended | cut)
             self._state.change(
                 self._id,
                 status=ending.status,
                 error=ending.error,
                 output=ending.output,
+                cut=ending.cut,
                 worker=None,
                 finished_at=self._state.now(),
             )

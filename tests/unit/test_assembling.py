@@ -60,7 +60,7 @@ def test_no_arguments_are_none_only_where_the_answer_had_room_for_some() -> None
 def test_a_refusal_is_final() -> None:
     refused = AIMessageChunk("", additional_kwargs={"refusal": "No."})
     end = AIMessageChunk("", response_metadata={"model_provider": "openai", "finish_reason": "stop"})
-    with pytest.raises(ProviderFailure, match="refused to answer") as caught:
+    with pytest.raises(ProviderFailure, match=r"refused to answer: No\.") as caught:
         assemble([refused, end])
     assert not caught.value.transient
 

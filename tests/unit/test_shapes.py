@@ -102,6 +102,7 @@ def test_an_execution() -> None:
         "total_tokens": 52,
         "cost_usd": None,
         "error": None,
+        "cut": None,
         "parent_execution_id": 7,
     }
     assert execution_detail(execution, [{"request_id": "r1"}]) == shape | {

@@ -84,7 +84,14 @@ class SqliteJournal:
             self._progress()
 
     def record_model_step(
-        self, turn: int, message: dict[str, Any], text: str, usage: Usage, proposals: Sequence[Proposal]
+        self,
+        turn: int,
+        message: dict[str, Any],
+        text: str,
+        usage: Usage,
+        proposals: Sequence[Proposal],
+        *,
+        cut: str | None = None,
     ) -> None:
         with self._fenced() as now:
             spent = {
@@ -92,7 +99,8 @@ class SqliteJournal:
                 "output_tokens": usage.output_tokens,
                 "cost_usd": usage.cost_usd,
             }
-            if not self._event(f"ai:{turn}", EventType.AI, text, {"message": message, "usage": spent}, now):
+            data = {"message": message, "usage": spent, **_if_cut(cut)}
+            if not self._event(f"ai:{turn}", EventType.AI, text, data, now):
                 return
             self._db.run(
                 "INSERT INTO usage (execution_id, turn, input_tokens, output_tokens, cost_usd) VALUES (?, ?, ?, ?, ?)",
@@ -254,11 +262,11 @@ class SqliteJournal:
                 writes.add_answer(self._db, self._claim.execution_id, cancelled, ending.ended_by or "policy", now)
             self._leave(ending.status)
             self._db.run(
-                "UPDATE executions SET finished_at = ?, error = ?, output = ? WHERE id = ?",
-                *(now, ending.error, ending.output, self._claim.execution_id),
+                "UPDATE executions SET finished_at = ?, error = ?, output = ?, cut = ? WHERE id = ?",
+                *(now, ending.error, ending.output, ending.cut, self._claim.execution_id),
             )
             if ending.output is not None:
-                self._event("final", EventType.FINAL_ANSWER, ending.output, {}, now)
+                self._event("final", EventType.FINAL_ANSWER, ending.output, _if_cut(ending.cut), now)
             ended = to_execution(self._db.one(f"{EXECUTION} WHERE x.id = ?", self._claim.execution_id))
             data = {
                 "status": ending.status,
@@ -267,5 +275,10 @@ class SqliteJournal:
                 "total_tokens": ended.usage.total_tokens,
                 "cost_usd": ended.usage.cost_usd,
                 "ended_by": ending.ended_by,
+                **_if_cut(ending.cut),
             }
             self._event("complete", EventType.COMPLETE, str(ending.status), data, now)
+
+
+def _if_cut(reason: str | None) -> dict[str, Any]:
+    return {} if reason is None else {"cut": reason}

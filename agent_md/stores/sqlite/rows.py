@@ -54,7 +54,7 @@ ACTIVE = "x.status IN ('queued', 'running', 'waiting')"
 
 EXECUTION = """
 SELECT x.id, x.agent, x.spec_digest, x.trigger, x.status, x.created_at, x.session_id, x.parent_id, x.worker, x.epoch,
-       x.attempts, x.started_at, x.finished_at, x.work_ms, x.error, x.output, x.cancelled_by,
+       x.attempts, x.started_at, x.finished_at, x.work_ms, x.error, x.output, x.cancelled_by, x.cut,
        (SELECT coalesce(sum(input_tokens), 0) FROM usage u WHERE u.execution_id = x.id),
        (SELECT coalesce(sum(output_tokens), 0) FROM usage u WHERE u.execution_id = x.id),
        (SELECT CASE WHEN count(*) = count(cost_usd) THEN coalesce(sum(cost_usd), 0.0) END
@@ -118,7 +118,8 @@ def to_execution(row: Any) -> Execution:
         error=row[14],
         output=row[15],
         cancelled_by=row[16],
-        usage=Usage(row[17], row[18], row[19]),
+        cut=row[17],
+        usage=Usage(row[18], row[19], row[20]),
     )
 
 
