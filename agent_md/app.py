@@ -6,6 +6,7 @@ Nothing heavy is imported here until it is needed: commands that only read the s
 from __future__ import annotations
 
 import os
+import threading
 import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
@@ -58,6 +59,8 @@ class App:
         self._store: Store | None = None
         self._worker: WorkerHandle | None = None
         self._checkpoints: Any = None
+        self._opening = threading.RLock()
+        """Parts are made once, also when several threads ask for them first."""
         self.worked_on: set[ExecutionId] = set()
         """The executions that this process drove or followed; who ends it may have to tell of them."""
         self.parts = AgentParts(settings)
@@ -79,11 +82,12 @@ class App:
     @property
     def store(self) -> Store:
         """The store, made if need be, with overdue requests settled. Raises StoreError or StateDirUnusable."""
-        if self._store is None:
-            make_state_dir(self.settings)
-            self._store = SqliteStore(self.settings.database, workers=self._workers)
-            self._store.settle_overdue()
-        return self._store
+        with self._opening:
+            if self._store is None:
+                make_state_dir(self.settings)
+                self._store = SqliteStore(self.settings.database, workers=self._workers)
+                self._store.settle_overdue()
+            return self._store
 
     def open(self) -> None:
         """Makes what is not there: the state folder and the store. Raises as `store` does."""
@@ -115,11 +119,12 @@ class App:
     @property
     def worker(self) -> WorkerId:
         """This process as a worker, alive until `close` or its death."""
-        if self._worker is None:
-            store = self.store
-            self._worker = self._workers.acquire()
-            store.register_worker(self._worker.id, os.getpid())
-        return self._worker.id
+        with self._opening:
+            if self._worker is None:
+                store = self.store
+                self._worker = self._workers.acquire()
+                store.register_worker(self._worker.id, os.getpid())
+            return self._worker.id
 
     # Agents
 
@@ -219,8 +224,9 @@ class App:
     def _checkpointer(self) -> BaseCheckpointSaver[str]:
         from agent_md.stores.checkpoints import Checkpoints
 
-        if self._checkpoints is None:
-            self._checkpoints = Checkpoints(self.settings.checkpoint_database)
+        with self._opening:
+            if self._checkpoints is None:
+                self._checkpoints = Checkpoints(self.settings.checkpoint_database)
         saver: BaseCheckpointSaver[str] = self._checkpoints
         return saver
 
