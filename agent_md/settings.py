@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import unquote, urlsplit
 
-from agent_md.agents import formats
-from agent_md.agents.defaults import HISTORY, ON_PENDING, PROVIDERS, SETTINGS, Defaults, non_empty, read_settings, rule
+from agent_md.agents.defaults import SETTINGS, Defaults, non_empty
 from agent_md.agents.files import Unreadable, decode, file_stamp, read_file
-from agent_md.agents.names import agent_name
-from agent_md.agents.source import Source
 from agent_md.agents.spec import OnPending, RunSettings
-from agent_md.agents.values import Section
-from agent_md.agents.yamltree import MAX_BYTES, load_mapping
+from agent_md.agents.yamltree import MAX_BYTES
+from agent_md.config_file import KEYS, ConfigFile, Layer, database_path, log_level, read_config
 from agent_md.dotenv import parse_dotenv
 from agent_md.errors import ConfigInvalid
 from agent_md.workspace import at_home, find_workspace
@@ -29,9 +25,6 @@ __all__ = [
     "WebhookSettings",
     "load_settings",
 ]
-
-LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-ROLES = ("user", "assistant", "system", "tool")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +59,29 @@ class HttpSettings:
 class DotenvFile:
     """A `.env` file, read again when it has changed: a key that is added counts in a server that runs."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, lenient: bool = False) -> None:
+        """`lenient`: one that is broken says nothing, and raises nothing."""
         self._path = path
+        self._lenient = lenient
         self._read: tuple[object, dict[str, str]] | None = None
+        self.mistake = ""
+        """What was wrong when it was last read, if this is lenient."""
 
     def values(self) -> Mapping[str, str]:
         """What it says now; nothing if it is not there. Raises ConfigInvalid naming the line at fault."""
         stamp = file_stamp(self._path)
         if self._read is None or self._read[0] != stamp:
-            self._read = stamp, _read_dotenv(self._path)
+            self._read = stamp, self._values()
         return self._read[1]
+
+    def _values(self) -> dict[str, str]:
+        try:
+            values, self.mistake = _read_dotenv(self._path), ""
+        except ConfigInvalid as error:
+            if not self._lenient:
+                raise
+            values, self.mistake = {}, str(error)
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,8 @@ class Settings:
     """The real environment when the settings were loaded."""
     origins: Mapping[str, str]
     """For each dotted key, and for `workspace`: `default`, `config.yaml`, the user config's path, or a variable."""
+    remarks: tuple[str, ...] = ()
+    """What the person should know of these files, one line each."""
 
     @property
     def dotenv(self) -> Mapping[str, str]:
@@ -115,19 +123,28 @@ class Settings:
         return {**self.dotenv, **self.environ}
 
 
-def load_settings(workspace: Path | None, *, environ: Mapping[str, str], cwd: Path, home: Path) -> Settings:
+def load_settings(
+    workspace: Path | None, *, environ: Mapping[str, str], cwd: Path, home: Path, lenient: bool = False
+) -> Settings:
     """The configuration of `workspace`, or without one of that which is found from `cwd`. Writes nothing.
 
-    Raises ConfigInvalid naming the file and line of every mistake, or saying how to name a workspace.
+    Raises ConfigInvalid naming the file and line of every mistake, or saying how to name a workspace. With `lenient`
+    what is wrong in the user's config, `.env` and the environment is a remark, and the rest of them counts.
     """
     root, found_by = find_workspace(workspace, environ, cwd, home)
     user_file = _user_config(environ, home)
-    dotenv_file = DotenvFile(root / ".env")
+    of_user = read_config(user_file, of_user=True)
+    of_workspace = read_config(root / "config.yaml", of_user=False)
+    dotenv_file = DotenvFile(root / ".env", lenient=lenient)
+    variables, wrong_variables = _variables(environ, dotenv_file.values())
+    wrong = [text for text in (of_user.mistakes, dotenv_file.mistake, *wrong_variables) if text]
+    if refused := "\n".join([of_workspace.mistakes] * bool(of_workspace.mistakes) + wrong * (not lenient)):
+        raise ConfigInvalid(refused)
     layers = [
         ("default", _BUILT_IN),
-        (str(user_file), _read_config(user_file)),
-        ("config.yaml", _read_config(root / "config.yaml", of_user=False)),
-        *_variables(environ, dotenv_file.values()),
+        (str(user_file), of_user.values),
+        ("config.yaml", of_workspace.values),
+        *variables,
     ]
     values = {key: value for _, layer in layers for key, value in layer.items()}
     origins = {key: origin for origin, layer in layers for key in layer}
@@ -135,7 +152,7 @@ def load_settings(workspace: Path | None, *, environ: Mapping[str, str], cwd: Pa
     place = _Place(root, home)
     agents_dir = place.path(values["agents_dir"])
     state_dir = place.path(values["state_dir"])
-    database = state_dir / "agentmd.db" if values["database"] is None else place.path(_database(values["database"]))
+    database = state_dir / "agentmd.db" if values["database"] is None else place.path(database_path(values["database"]))
     return Settings(
         workspace=root,
         agents_dir=agents_dir,
@@ -156,128 +173,32 @@ def load_settings(workspace: Path | None, *, environ: Mapping[str, str], cwd: Pa
         dotenv_file=dotenv_file,
         environ=dict(environ),
         origins={"workspace": found_by, **origins},
+        remarks=(*_foreign(user_file, of_user), *map(_left_out, wrong)),
     )
 
 
-_Reader = Callable[[Section, str], Any]
-_Layer = Mapping[str, Any]
+def _left_out(mistakes: str) -> str:
+    first, *more = mistakes.split("\n")
+    return f"not read here: {first}" + (f" (and {len(more)} more)" if more else "")
 
 
-def _one_of(words: tuple[str, ...]) -> _Reader:
-    return lambda section, key: section.word(key, words, None)
+def _foreign(path: Path, config: ConfigFile) -> list[str]:
+    if not config.foreign:
+        return []
+    named = " and ".join(f"`{key}`" for key in config.foreign)
+    another = "is a key" if len(config.foreign) == 1 else "are keys"
+    return [
+        f"{path}: {named} {another} of another program, and not read here; "
+        "name a workspace with --workspace or AGENTMD_WORKSPACE"
+    ]
 
 
-def _as(parse: Callable[[str], Any]) -> _Reader:
-    return lambda section, key: section.text(key, parse, None)
-
-
-def _list_of(parse: Callable[[str], Any]) -> _Reader:
-    return lambda section, key: section.texts(key, parse, ())
-
-
-def _whole(low: int, high: int = 10**9) -> _Reader:
-    return lambda section, key: section.integer(key, None, low, high)
-
-
-def _whole_or_none(low: int) -> _Reader:
-    return lambda section, key: section.integer_or_none(key, None, low)
-
-
-def _setting(section: Section, key: str) -> Any:
-    return getattr(read_settings(section, RunSettings()), key)
-
-
-def _history(section: Section, key: str) -> Any:
-    return HISTORY.get(section.word(key, HISTORY, ""))
-
-
-def _days(section: Section, key: str) -> Any:
-    return section.integer_or_none(key, None, 0) or None
-
-
-def _database(text: str) -> str:
-    """The path that a path or URL names. Raises ValueError for what is no SQLite file."""
-    if "://" not in text and not text.startswith(("file:", "sqlite:")):
-        return formats.path(text)
-    parts = urlsplit(text)
-    if parts.scheme not in ("file", "sqlite"):
-        raise ValueError(f"databases of kind {parts.scheme} are not supported yet; write the path of an SQLite file")
-    local = parts.netloc in (("", "localhost") if parts.scheme == "file" else ("",))
-    path = unquote(parts.path.removeprefix("/") if parts.scheme == "sqlite" else parts.path)
-    if not local or parts.query or parts.fragment or path in ("", ":memory:"):
-        raise ValueError("expected a file on this machine, such as sqlite:///data/agentmd.db, with nothing behind it")
-    return path
-
-
-def _database_text(text: str) -> str:
-    _database(text)
-    return text
-
-
-def _role(text: str) -> str:
-    if text not in ROLES:
-        raise ValueError(f'"{text}" is not a role; the roles are {", ".join(ROLES)}')
-    return text
-
-
-def _file_system(text: str) -> str:
-    if not text or any(not char.isprintable() or char.isspace() for char in text):
-        raise ValueError(f'"{text}" is not the type of a file system such as fuse.gocryptfs')
-    return text
-
-
-def _log_level(text: str) -> str:
-    if text.upper() not in LOG_LEVELS:
-        raise ValueError(f'"{text}" is not a level; the levels are {", ".join(LOG_LEVELS)}')
-    return text.upper()
-
-
-_READERS: dict[str, _Reader] = {
-    "agents_dir": _as(formats.path),
-    "state_dir": _as(formats.path),
-    "database": _as(_database_text),
-    "tools_dir": _as(formats.path),
-    "skills_dir": _as(formats.path),
-    "mcp_config": _as(formats.path),
-    "defaults.provider": _one_of(PROVIDERS),
-    "defaults.model": _as(non_empty),
-    **{f"defaults.{key}": _setting for key in SETTINGS},
-    "defaults.history": _history,
-    "defaults.on_pending": _one_of(ON_PENDING),
-    "defaults.confirm_timeout": _as(formats.time_limit),
-    "defaults.confirm_tools": _list_of(rule),
-    "defaults.checkpoint_retention_days": _days,
-    "defaults.max_agent_depth": _whole(0, 100),
-    "server.host": _as(formats.host),
-    "server.port": _whole(0, 65_535),
-    "server.api_key": lambda section, key: section.secret(key, non_empty),
-    "server.max_concurrent": _whole(1),
-    "server.max_sessions": _whole_or_none(1),
-    "server.session_ttl": _as(formats.time_limit),
-    "server.default_agent": _as(agent_name),
-    "server.allow_custom_ids": lambda section, key: section.flag(key, False),
-    "server.trusted_roles": _list_of(_role),
-    "webhooks.interrupt_delay": _as(formats.duration),
-    "http.allow_hosts": _list_of(formats.host),
-    "prices": _as(formats.path),
-    "log_level": _as(_log_level),
-    "allow_state_on": _list_of(_file_system),
-}
-_OF_USER = ("allow_state_on",)
-"""Keys of the user's config alone: a workspace may come from elsewhere, and does not say what this machine's disks are."""
-KEYS = tuple(_READERS)
-"""Every key of config.yaml, dotted."""
-
-_SECTIONS = tuple(dict.fromkeys(key.partition(".")[0] for key in KEYS if "." in key))
-_ELSEWHERE = {key.partition(".")[2]: key for key in KEYS if "." in key}
-
-
-def _dotted(section: str, value: Any) -> _Layer:
+def _dotted(section: str, value: Any) -> Layer:
     pairs = {f"{section}.{item.name}": getattr(value, item.name) for item in fields(value)}
-    return {key: default for key, default in pairs.items() if key in _READERS}
+    return {key: default for key, default in pairs.items() if key in KEYS}
 
 
-_BUILT_IN: _Layer = {
+_BUILT_IN: Layer = {
     **dict.fromkeys(KEYS),
     "agents_dir": "agents",
     "state_dir": ".agentmd",
@@ -291,38 +212,6 @@ _BUILT_IN: _Layer = {
 }
 
 
-def _read_config(path: Path, *, of_user: bool = True) -> _Layer:
-    """The keys that the file gives, with their values. A file that does not exist gives none."""
-    if not os.path.lexists(path):
-        return {}
-    try:
-        text = decode(read_file(path, MAX_BYTES))
-    except Unreadable as error:
-        raise ConfigInvalid(f"{path}: the file {error}") from None
-    source = Source(str(path), text)
-    mapping = load_mapping(source)
-    values = {} if mapping is None else _read_keys(Section(source, mapping), of_user=of_user)
-    source.raise_mistakes(ConfigInvalid)
-    return values
-
-
-def _read_keys(top: Section, *, of_user: bool) -> _Layer:
-    for key in _OF_USER:
-        if not of_user and key in top.mapping.entries:
-            top.note(key, "only the user's own config may say so; see `agentmd info` for what is in effect")
-    sections = {name: top.section(name) for name in _SECTIONS}
-    top.check_keys((*(key for key in KEYS if "." not in key), *_SECTIONS), _ELSEWHERE)
-    for name, section in sections.items():
-        section.check_keys([key.partition(".")[2] for key in KEYS if key.startswith(f"{name}.")])
-    values = {}
-    for key, read in _READERS.items():
-        name, dotted, rest = key.partition(".")
-        section, last = (sections[name], rest) if dotted else (top, key)
-        if section.node(last) is not None:
-            values[key] = read(section, last)
-    return values
-
-
 def _read_dotenv(path: Path) -> dict[str, str]:
     if path.is_dir() or not os.path.lexists(path):  # a folder of this name is a Python environment
         return {}
@@ -332,22 +221,24 @@ def _read_dotenv(path: Path) -> dict[str, str]:
         raise ConfigInvalid(f"{path}: the file {error}") from None
 
 
-def _variables(environ: Mapping[str, str], dotenv: Mapping[str, str]) -> list[tuple[str, _Layer]]:
-    layers: list[tuple[str, _Layer]] = []
+def _variables(environ: Mapping[str, str], dotenv: Mapping[str, str]) -> tuple[list[tuple[str, Layer]], list[str]]:
+    """The layers that variables make, and what is wrong with the others."""
+    layers: list[tuple[str, Layer]] = []
+    wrong = []
     for name, key, parse in (
         ("AGENTMD_API_KEY", "server.api_key", non_empty),
-        ("AGENTMD_LOG_LEVEL", "log_level", _log_level),
+        ("AGENTMD_LOG_LEVEL", "log_level", log_level),
     ):
         text = environ.get(name) or dotenv.get(name)
         if text:
             try:
                 layers.append((name, {key: parse(text)}))
             except ValueError as error:
-                raise ConfigInvalid(f"the environment variable {name}: {error}") from None
-    return layers
+                wrong.append(f"the environment variable {name}: {error}")
+    return layers, wrong
 
 
-def _default_model(layers: list[_Layer]) -> str | None:
+def _default_model(layers: list[Layer]) -> str | None:
     """The default model's name; a layer that changes the provider leaves the models of the layers below behind."""
     provider = model = None
     for layer in layers:
@@ -357,13 +248,13 @@ def _default_model(layers: list[_Layer]) -> str | None:
     return model
 
 
-def _defaults(values: _Layer) -> Defaults:
+def _defaults(values: Layer) -> Defaults:
     own = {key: value for key, value in _below(values, "defaults").items() if key not in SETTINGS}
     run = {key: values[f"defaults.{key}"] for key in SETTINGS}
     return Defaults(**{**own, "settings": RunSettings(**run), "on_pending": cast(OnPending, own["on_pending"])})
 
 
-def _below(values: _Layer, section: str) -> dict[str, Any]:
+def _below(values: Layer, section: str) -> dict[str, Any]:
     return {key.partition(".")[2]: value for key, value in values.items() if key.startswith(f"{section}.")}
 
 

@@ -43,7 +43,7 @@ def pending(
     Example: agentmd pending
     """
     shown = None
-    for app in each_change(workspace, follow=watch):
+    for app in each_change(workspace, follow=watch, lenient=True):
         requests = app.reading_store.open_requests()
         ids = [request.id for request in requests]
         if ids != shown:
@@ -183,7 +183,7 @@ def cancel(
 
     Example: agentmd cancel 42
     """
-    with open_app(workspace, drives=True) as app:
+    with open_app(workspace, drives=True, lenient=True) as app:
         asked = app.existing(ExecutionId(execution))
         current = app.store.request_cancel(asked.id, login())
         if current.status.final:

@@ -130,7 +130,7 @@ def stop(workspace: WorkspaceOption = None) -> None:
 
     Example: agentmd stop
     """
-    with open_app(workspace) as app:
+    with open_app(workspace, lenient=True) as app:
         folder = app.settings.state_dir
         if not server_alive(folder):
             say("No server is running.")
@@ -158,7 +158,7 @@ def status(
 
     Example: agentmd status
     """
-    with open_app(workspace) as app:
+    with open_app(workspace, lenient=True) as app:
         address = read_address(app.settings.state_dir) if server_alive(app.settings.state_dir) else None
     info = None if address is None else _ask(address, "GET", "/info")
     if address is None or info is None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent_md.app import App
+from agent_md.cli.output import note
 from agent_md.cli.screen import Screen
 from agent_md.cli.streams import divert_tool_output, person
 from agent_md.errors import StoreFull, StoreReadOnly
@@ -39,12 +40,15 @@ _POLL_S = 0.05
 
 
 @contextmanager
-def open_app(workspace: Path | None, *, drives: bool = False) -> Iterator[App]:
-    """The workspace, opened; with `drives` also made the current folder, as custom tools expect.
+def open_app(workspace: Path | None, *, drives: bool = False, lenient: bool = False) -> Iterator[App]:
+    """The workspace, opened; with `drives` also made the current folder, as custom tools expect. With `lenient` a broken
+    user's config or `.env` does not keep the command from its work.
 
     Before it is closed, webhooks are told of what was driven here, where no server does it.
     """
-    settings = load_settings(workspace, environ=os.environ, cwd=current_folder(), home=Path.home())
+    settings = load_settings(workspace, environ=os.environ, cwd=current_folder(), home=Path.home(), lenient=lenient)
+    for text in settings.remarks:
+        note(f"note: {text}")
     app = App(settings)
     try:
         if drives:
@@ -72,13 +76,13 @@ def current_folder() -> Path:
         return Path("/")
 
 
-def each_change(workspace: Path | None, *, follow: bool) -> Iterator[App]:
+def each_change(workspace: Path | None, *, follow: bool, lenient: bool = False) -> Iterator[App]:
     """The workspace now, and with `follow` again after each change of its store, which may not be there yet.
 
     What is read between two turns is never older than the change that comes next.
     """
     while True:
-        with open_app(workspace) as app:
+        with open_app(workspace, lenient=lenient) as app:
             database = app.settings.database
             made = database.exists()
             version = app.reading_store.version()
