@@ -17,15 +17,18 @@ from agent_md.agents.files import file_stamp
 from agent_md.agents.registry import Registry, agent_files, scan
 from agent_md.agents.spec import AgentSpec
 from agent_md.checking import AgentChecks
+from agent_md.drift import drift_of
 from agent_md.engines.giving_back import GiveBack
 from agent_md.errors import AgentDisabled, UnknownExecution
 from agent_md.executions.days import local_midnight
 from agent_md.executions.model import (
+    Drift,
     Execution,
     ExecutionId,
     HookTarget,
     NewExecution,
     Request,
+    RequestId,
     TriggerKind,
     WorkerId,
 )
@@ -184,15 +187,9 @@ class App:
             raise problems[0]
         return spec
 
-    def drifted(self, execution: Execution) -> bool:
-        """Whether the agent's file, or a default behind it, is no longer what the execution started with."""
-        return bool(self.drifted_among([execution]))
-
-    def drifted_among(self, executions: Collection[Execution]) -> set[ExecutionId]:
-        """Those that have drifted. The files are looked at once, however many executions there are."""
-        registry = self.registry
-        digests = {agent: registry.current_digest(agent) for agent in {execution.agent for execution in executions}}
-        return {execution.id for execution in executions if digests[execution.agent] != execution.spec_digest}
+    def drift_of(self, requests: Collection[Request]) -> dict[RequestId, tuple[Drift, ...]]:
+        """What is no longer as it was when each request was asked, or its execution started."""
+        return drift_of(requests, self.reading_store, self.registry, self.settings)
 
     def spec_of(self, execution: Execution) -> AgentSpec:
         """The spec that an execution started with."""

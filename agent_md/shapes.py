@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from agent_md.agents.spec import AgentSpec
 from agent_md.executions.chat_messages import reply
-from agent_md.executions.model import Event, EventType, Execution, Request
+from agent_md.executions.model import Drift, Event, EventType, Execution, Request
 from agent_md.executions.sessions import Session, SessionStatus, error_of
 from agent_md.executions.views import preview_shape
 
@@ -63,11 +63,11 @@ def duration_text(seconds: float | None) -> str | None:
     return f"{seconds:g}s"
 
 
-def request_shape(request: Request, *, drifted: bool, path: Sequence[PathStep] = ()) -> dict[str, Any]:
+def request_shape(request: Request, *, drift: Sequence[Drift], path: Sequence[PathStep] = ()) -> dict[str, Any]:
     """A request, with its decision if there is one.
 
     `path` runs from the root execution to the asking one; `execution_id` and `agent_id` are the root's. Without a path
-    the execution that asks is its own root. `drifted`: the agent's file is no longer what the execution started with.
+    the execution that asks is its own root. `drift`: what is no longer as it was when it was asked.
     """
     steps = path or (PathStep(request.execution_id, request.agent),)
     answer = request.answer
@@ -86,7 +86,8 @@ def request_shape(request: Request, *, drifted: bool, path: Sequence[PathStep] =
         "response_schema": request.response_schema,
         "preview": None if request.preview is None else preview_shape(request.preview),
         "digest": request.digest,
-        "drifted": drifted,
+        "drifted": bool(drift),
+        "drift": [{"what": str(part)} for part in drift],
         "created_at": iso_time(request.created_at),
         "expires_at": iso_time(request.expires_at),
         "path": [{"execution_id": step.execution_id, "agent_id": step.agent} for step in steps],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, replace
 
 from agent_md.agents.rules import RuleInvalid, parse_rule
 from agent_md.agents.spec import OnPending, RunSettings
@@ -44,6 +46,11 @@ class Defaults:
     confirm_tools: tuple[str, ...] = ("file_delete", "file_write")
     checkpoint_retention_days: int | None = 30
     max_agent_depth: int = 3
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all of them."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
 
 def read_settings(section: Section, base: RunSettings) -> RunSettings:

@@ -6,14 +6,14 @@ import hashlib
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from agent_md.agents.defaults import Defaults
 from agent_md.agents.fields import read_agent
 from agent_md.agents.files import Unreadable, read_file
 from agent_md.agents.names import name_key, nearest_names
-from agent_md.agents.spec import AgentSpec
+from agent_md.agents.spec import AgentSpec, SpecOrigin
 from agent_md.errors import AgentFileInvalid, UnknownAgent
 
 __all__ = ["AgentEntry", "InvalidFile", "Registry", "agent_files", "scan"]
@@ -69,13 +69,10 @@ class Registry:
         """The invalid files that have this name, or this name without `.md`."""
         return [file for file in self.invalid if name_key(name) in _keys(file) or _is_path_of(name, file.file)]
 
-    def current_digest(self, name: str) -> str | None:
-        """The digest of the agent's spec as its file and the config give it now; None if it is gone or invalid.
-
-        An execution whose stored digest is another one has drifted.
-        """
+    def current_spec(self, name: str) -> AgentSpec | None:
+        """The agent's spec as its file and the config give it now; None if it is gone or invalid."""
         key = name_key(name)
-        return next((entry.spec.digest for entry in self.agents if name_key(entry.spec.name) == key), None)
+        return next((entry.spec for entry in self.agents if name_key(entry.spec.name) == key), None)
 
     def _hint(self, name: str) -> str:
         for entry in self.agents:
@@ -177,7 +174,8 @@ def _load(path: Path, file: str, defaults: Defaults) -> AgentEntry | InvalidFile
     parsed = read_agent(data, file, defaults)
     if parsed.spec is None:
         return InvalidFile(file, parsed.error, parsed.name)
-    return AgentEntry(parsed.spec, path, hashlib.sha256(data).hexdigest())
+    digest = hashlib.sha256(data).hexdigest()
+    return AgentEntry(replace(parsed.spec, origin=SpecOrigin(digest, defaults.digest)), path, digest)
 
 
 def _without_doubles(agents: Sequence[AgentEntry]) -> tuple[list[AgentEntry], list[InvalidFile]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "PathMount",
     "RunSettings",
     "Secret",
+    "SpecOrigin",
     "Trigger",
 ]
 
@@ -98,6 +99,14 @@ class NotifyTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class SpecOrigin:
+    """What a spec was made of: SHA-256 of its agent file, and of the defaults for all agents."""
+
+    file: str
+    defaults: str
+
+
+@dataclass(frozen=True, slots=True)
 class AgentSpec:
     """One agent, ready to run. Rules (`confirm`, `auto_approve`, `deny`, `confirm_tools`) are kept as written."""
 
@@ -129,6 +138,8 @@ class AgentSpec:
     metadata: dict[str, Any] = field(default_factory=dict)
     source_path: str = ""
     """The agent file relative to the workspace, with `/`."""
+    origin: SpecOrigin | None = field(default=None, compare=False)
+    """None in specs that older versions stored."""
     format: int = SPEC_FORMAT
 
     def to_json(self) -> str:
@@ -139,6 +150,11 @@ class AgentSpec:
     def digest(self) -> str:
         """SHA-256 of the stored form; two specs with one digest behave the same."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    @property
+    def behaviour_digest(self) -> str:
+        """As `digest`, but without where it came from: equal exactly for specs that behave the same."""
+        return replace(self, origin=None).digest
 
     @classmethod
     def from_json(cls, text: str) -> AgentSpec:
@@ -155,6 +171,7 @@ class AgentSpec:
         data["paths"] = tuple(PathMount(**p) for p in data["paths"])
         data["secrets"] = tuple(_with_tuples(Secret, s, ("hosts",)) for s in data["secrets"])
         data["notify"] = tuple(_with_tuples(NotifyTarget, n, ("events",)) for n in data["notify"])
+        data["origin"] = None if data.get("origin") is None else SpecOrigin(**data["origin"])
         return cls(**data)
 
 

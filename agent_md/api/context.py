@@ -101,9 +101,8 @@ class ServerContext:
 
     def request_shapes(self, requests: Sequence[HumanRequest]) -> list[dict[str, Any]]:
         """The requests as JSON."""
-        asking = self.store.executions(ids={request.execution_id for request in requests})
-        drifted = self.app.drifted_among(asking)
-        return [request_shape(request, drifted=request.execution_id in drifted) for request in requests]
+        drift = self.app.drift_of(requests)
+        return [request_shape(request, drift=drift[request.id]) for request in requests]
 
     def refresh_agents(self) -> None:
         """Tells what changed in the agent files since the last time."""

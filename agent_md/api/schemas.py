@@ -233,6 +233,10 @@ class PathStep(Open):
     agent_id: str
 
 
+class Drifted(Open):
+    what: Literal["agent_file", "config", "tool"]
+
+
 class PendingRequest(Open):
     execution_id: int
     agent_id: str
@@ -249,6 +253,7 @@ class PendingRequest(Open):
     preview: dict[str, Any] | None
     digest: str
     drifted: bool
+    drift: list[Drifted] = Field(description="What has drifted; empty when nothing has.")
     created_at: str
     expires_at: str | None
     path: list[PathStep]

@@ -13,6 +13,7 @@ from agent_md.app import App
 from agent_md.cli.choices import JsonOption, LinesOption, QuietOption, execution_number
 from agent_md.cli.flags import ANSWER_FLAGS, given_by
 from agent_md.cli.output import note, say
+from agent_md.cli.questions import drift_text
 from agent_md.cli.runs import choose_output
 from agent_md.cli.showing import Showing
 from agent_md.cli.tables import PendingRow, pending_table
@@ -30,7 +31,6 @@ __all__ = ["cancel", "pending", "respond"]
 
 _CANCEL_PATIENCE_S = 2.0
 _POLL_S = 0.05
-_DRIFT = "note: the agent file has changed since execution {id} started; it goes on as it started"
 
 
 def pending(
@@ -52,12 +52,11 @@ def pending(
 
 
 def _show_pending(app: App, requests: Sequence[Request], *, as_json: bool) -> None:
-    asking = app.reading_store.executions(ids={request.execution_id for request in requests})
-    drifted = app.drifted_among(asking)
+    drift = app.drift_of(requests)
     if as_json:
-        say(json_line([request_shape(r, drifted=r.execution_id in drifted) for r in requests]))
+        say(json_line([request_shape(request, drift=drift[request.id]) for request in requests]))
         return
-    rows = [PendingRow(r, drifted=r.execution_id in drifted) for r in requests]
+    rows = [PendingRow(request, drift[request.id]) for request in requests]
     say(*pending_table(rows, screen(), now=time.time()))
 
 
@@ -118,17 +117,22 @@ def respond(
         prompt = terminal(asks=not as_json)
         if given is None and prompt is None:
             raise UsageError(f"there is no terminal to ask on; give the answer: {ANSWER_FLAGS}")
-        if app.drifted(asked) and not asked.status.final:
-            note(_DRIFT.format(id=asked.id))
         showing = Showing(app, asked.id, choose_output(asked, quiet=quiet, as_json=as_json))
         if given is None:
             code = attend(app, showing, None, prompt, may_drive=lambda: not _server_goes_on(app))
             showing.end()
         else:
             chosen = _chosen(app, asked, request, everything=everything)
+            _tell_drift(app, [item for item in chosen if item.open])
             new = [app.new_answer(asked, item, given.response_to(item)) for item in chosen]
             code = _record(app, showing, new, prompt, no_wait=no_wait)
     raise typer.Exit(code)
+
+
+def _tell_drift(app: App, answered: Sequence[Request]) -> None:
+    drift = app.drift_of(answered)
+    for text in dict.fromkeys(drift_text(part, request) for request in answered for part in drift[request.id]):
+        note(f"note: {text}")
 
 
 def _chosen(app: App, execution: Execution, prefix: str | None, *, everything: bool) -> list[Request]:

@@ -196,8 +196,8 @@ class _Attendant:
             return self._by_policy()
         self.leaving.driving = False
         self._progress.pause()
-        drifted = self._app.drifted(self._store.execution(self._id))
-        asking = asyncio.create_task(ask_request(request, self._prompt, drifted=drifted, now=time.time()))
+        drift = self._app.drift_of([request])[request.id]
+        asking = asyncio.create_task(ask_request(request, self._prompt, drift=drift, now=time.time()))
         try:
             decided = await self._until_answered(asking, request)
         except PromptClosed:

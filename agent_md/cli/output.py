@@ -14,7 +14,7 @@ from agent_md.cli.render import RunView, cut_text, header
 from agent_md.cli.screen import Screen
 from agent_md.cli.streams import person
 from agent_md.cli.text import json_line, one_line, visible, wrapped
-from agent_md.executions.model import Event, EventType, Execution, Request
+from agent_md.executions.model import Drift, Event, EventType, Execution, Request
 from agent_md.shapes import request_shape, run_event_line
 
 __all__ = ["JsonOutput", "NoReader", "Output", "QuietOutput", "TextOutput", "give_up", "note", "remark", "say"]
@@ -71,8 +71,10 @@ class Output:
     def go_on(self, execution: Execution, started: Event) -> None:
         """An execution that began before, with its first event, before the first event that is shown of it."""
 
-    def event(self, event: Event, execution: Execution, open_requests: Sequence[tuple[Request, bool]]) -> None:
-        """A stored event, in order; `open_requests` with whether each has drifted, for `waiting` events."""
+    def event(
+        self, event: Event, execution: Execution, open_requests: Sequence[tuple[Request, Sequence[Drift]]]
+    ) -> None:
+        """A stored event, in order; `open_requests` with what has drifted, for `waiting` events."""
 
     def prompted(self) -> None:
         """A question was answered at this terminal."""
@@ -80,7 +82,7 @@ class Output:
     def decided(self, request: Request, *, shown: bool) -> None:
         """A question was decided by this command without asking anybody; `shown`: what it asks stands above."""
 
-    def answered(self, request: Request, *, drifted: bool, again: bool) -> None:
+    def answered(self, request: Request, *, drift: Sequence[Drift], again: bool) -> None:
         """The command was given this answer (`again`: which was recorded before), and goes on from here."""
 
     def ended(self, execution: Execution) -> None:
@@ -106,7 +108,9 @@ class TextOutput(Output):
         for line in header(execution.agent, model, self._screen):
             self._say(line)
 
-    def event(self, event: Event, execution: Execution, open_requests: Sequence[tuple[Request, bool]]) -> None:
+    def event(
+        self, event: Event, execution: Execution, open_requests: Sequence[tuple[Request, Sequence[Drift]]]
+    ) -> None:
         for line in self._view.lines(event, after_prompt=self._after_prompt):
             self._after_prompt = False
             self._say(line)
@@ -118,7 +122,7 @@ class TextOutput(Output):
         for line in self._view.decided(request, shown=shown):
             self._say(line)
 
-    def answered(self, request: Request, *, drifted: bool, again: bool) -> None:
+    def answered(self, request: Request, *, drift: Sequence[Drift], again: bool) -> None:
         self.decided(request, shown=False)
         if again:
             note("this answer was recorded before")
@@ -145,7 +149,9 @@ class TextOutput(Output):
 class QuietOutput(Output):
     """Only the final answer; what was answered, and why there is no final answer, goes to standard error."""
 
-    def event(self, event: Event, execution: Execution, open_requests: Sequence[tuple[Request, bool]]) -> None:
+    def event(
+        self, event: Event, execution: Execution, open_requests: Sequence[tuple[Request, Sequence[Drift]]]
+    ) -> None:
         if event.type is EventType.FINAL_ANSWER:
             say(visible(event.message))
         elif event.type is EventType.COMPLETE and event.data.get("error"):
@@ -153,7 +159,7 @@ class QuietOutput(Output):
         elif event.type is EventType.COMPLETE and event.data.get("cut"):
             note(f"{execution.agent}: {cut_text(event.data['cut'])}")
 
-    def answered(self, request: Request, *, drifted: bool, again: bool) -> None:
+    def answered(self, request: Request, *, drift: Sequence[Drift], again: bool) -> None:
         note(f"{summary(request)}: {decision_text(request)}")
 
 
@@ -163,12 +169,14 @@ class JsonOutput(Output):
     def go_on(self, execution: Execution, started: Event) -> None:
         self.event(started, execution, ())
 
-    def event(self, event: Event, execution: Execution, open_requests: Sequence[tuple[Request, bool]]) -> None:
-        shapes = [request_shape(request, drifted=drifted) for request, drifted in open_requests]
+    def event(
+        self, event: Event, execution: Execution, open_requests: Sequence[tuple[Request, Sequence[Drift]]]
+    ) -> None:
+        shapes = [request_shape(request, drift=drift) for request, drift in open_requests]
         self._line(run_event_line(event, execution, shapes))
 
-    def answered(self, request: Request, *, drifted: bool, again: bool) -> None:
-        shape = request_shape(request, drifted=drifted)
+    def answered(self, request: Request, *, drift: Sequence[Drift], again: bool) -> None:
+        shape = request_shape(request, drift=drift)
         self._line({"event": "answered", "execution_id": request.execution_id, "again": again, "request": shape})
 
     def recorded(self, execution: Execution, *, again: bool) -> None:

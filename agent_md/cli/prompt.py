@@ -24,7 +24,7 @@ from agent_md.cli.streams import person
 from agent_md.cli.text import one_line, wrapped
 from agent_md.errors import AgentmdError, AnswerRefused
 from agent_md.executions.answers import validate_response
-from agent_md.executions.model import Request, RequestKind
+from agent_md.executions.model import Drift, Request, RequestKind
 
 __all__ = ["PromptClosed", "TerminalPrompt", "ask_request", "can_prompt"]
 
@@ -119,13 +119,13 @@ class TerminalPrompt:
 
 
 async def ask_request(
-    request: Request, prompt: TerminalPrompt, *, drifted: bool = False, now: float | None = None
+    request: Request, prompt: TerminalPrompt, *, drift: Sequence[Drift] = (), now: float | None = None
 ) -> Any:
     """The response that a human types to a request, of the shape its kind wants and already validated.
 
     Structured questions are put one after the other. Raises PromptClosed; cancel the task to withdraw the question.
     """
-    texts = question_texts(request, prompt.screen, drifted=drifted, now=now)
+    texts = question_texts(request, prompt.screen, drift=drift, now=now)
     parse: Callable[[str], Any]
     match request.kind:
         case RequestKind.CONFIRM:

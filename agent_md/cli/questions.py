@@ -12,11 +12,13 @@ from typing import Any, assert_never
 
 from agent_md.cli.screen import Painter, Screen, Style, unpainted
 from agent_md.cli.text import counted, cut, fold, is_suspicious, one_line, visible, width_of, wrapped
-from agent_md.executions.model import Answer, Outcome, Preview, Request, RequestKind, RequestSource
+from agent_md.executions.model import Answer, Drift, Outcome, Preview, Request, RequestKind, RequestSource
 
 __all__ = [
     "QuestionText",
     "decision_text",
+    "drift_name",
+    "drift_text",
     "indented",
     "listed",
     "own_text_entry",
@@ -33,7 +35,6 @@ _CHOICE = "Choice: "
 _SEVERAL = f"{_INDENT}(several are allowed, separated by commas)"
 _DETAIL = 5 * " "
 _PREVIEW = f"{_DETAIL}│ "
-_DRIFTED = "the agent file has changed since this execution started, which goes on with the old version"
 _DECEIVING = "this request holds control, hidden or reordering characters (shown as escapes) or long runs of blanks"
 
 
@@ -56,10 +57,10 @@ def summary(request: Request) -> str:
 
 
 def question_texts(
-    request: Request, screen: Screen, *, drifted: bool = False, now: float | None = None
+    request: Request, screen: Screen, *, drift: Sequence[Drift] = (), now: float | None = None
 ) -> list[QuestionText]:
     """The questions of a request, in order; all but `questions` have one. `now` tells how long it stays open."""
-    above = (*_warnings(request, screen.painter, drifted, now), *_preview_lines(request.preview, screen.painter))
+    above = (*_warnings(request, screen.painter, drift, now), *_preview_lines(request.preview, screen.painter))
     match request.kind:
         case RequestKind.CONFIRM:
             return [_confirm(request, screen, above)]
@@ -74,6 +75,28 @@ def question_texts(
             return [QuestionText(shown, _heading(request.message, screen.painter), "JSON: ")]
         case RequestKind.QUESTIONS:
             return _structured_all(request.questions or (), screen, above)
+        case unknown:
+            assert_never(unknown)
+
+
+def drift_name(part: Drift) -> str:
+    """What has drifted, in a word or two."""
+    return {Drift.AGENT_FILE: "agent file", Drift.CONFIG: "config", Drift.TOOL: "tool"}[part]
+
+
+def drift_text(part: Drift, request: Request) -> str:
+    """What has drifted since the question, and what it means for an answer, on one line."""
+    match part:
+        case Drift.AGENT_FILE:
+            return "the agent file has changed since this execution started, which goes on with the old version"
+        case Drift.CONFIG:
+            return (
+                "the defaults in config.yaml have changed since this execution started, which goes on with the old ones"
+            )
+        case Drift.TOOL:
+            tool = one_line(request.tool_name or "the tool that asks")
+            again = "a yes" if request.source is RequestSource.GATE else "the call"
+            return f"the source of {tool} has changed since this was asked: {again} will be asked again before it runs"
         case unknown:
             assert_never(unknown)
 
@@ -154,14 +177,13 @@ def remaining(seconds: float) -> str:
     return f"{left} s"
 
 
-def _warnings(request: Request, painter: Painter, drifted: bool, now: float | None) -> Iterator[str]:
+def _warnings(request: Request, painter: Painter, drift: Sequence[Drift], now: float | None) -> Iterator[str]:
     texts = []
     if is_suspicious(_everything_shown(request)):
         texts.append(_DECEIVING)
     if request.source is RequestSource.GATE and request.occurrence:
         texts.append(f"asked again: {one_line(_why_again(request))}")
-    if drifted:
-        texts.append(_DRIFTED)
+    texts += [drift_text(part, request) for part in drift]
     if request.expires_at is not None and now is not None:
         texts.append(f"expires in {remaining(request.expires_at - now)}")
     for text in texts:

@@ -10,7 +10,7 @@ from functools import partial
 from agent_md.app import App
 from agent_md.cli.output import NoReader, Output, give_up, note
 from agent_md.cli.streams import person
-from agent_md.executions.model import Event, EventType, ExecutionId, Request, RequestId
+from agent_md.executions.model import Drift, Event, EventType, ExecutionId, Request, RequestId
 
 __all__ = ["Showing"]
 
@@ -47,9 +47,10 @@ class Showing:
         events = self._store.events(self.execution_id)
         self._guarded(partial(self.output.go_on, execution, events[0]))
         requests, again = self._answered
-        for request in map(self._store.request, requests):
-            drifted = self._app.drifted(execution)
-            self._guarded(partial(self.output.answered, request, drifted=drifted, again=again))
+        answered = [self._store.request(request) for request in requests]
+        drift = self._app.drift_of(answered)
+        for request in answered:
+            self._guarded(partial(self.output.answered, request, drift=drift[request.id], again=again))
         while events and events[-1].type in _STANDING:
             events.pop()
         self._shown = events[-1].seq if events else 0
@@ -71,10 +72,11 @@ class Showing:
 
     def _show(self, event: Event) -> None:
         execution = self._store.execution(self.execution_id)
-        open_requests: list[tuple[Request, bool]] = []
+        open_requests: list[tuple[Request, tuple[Drift, ...]]] = []
         if event.type is EventType.WAITING:
-            drifted = self._app.drifted(execution)
-            open_requests = [(request, drifted) for request in self._store.requests(self.execution_id) if request.open]
+            asked = [request for request in self._store.requests(self.execution_id) if request.open]
+            drift = self._app.drift_of(asked)
+            open_requests = [(request, drift[request.id]) for request in asked]
         self.output.event(event, execution, open_requests)
 
     def _guarded(self, show: Callable[[], None]) -> None:

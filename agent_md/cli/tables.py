@@ -10,10 +10,10 @@ from itertools import pairwise
 from agent_md.agents.spec import AgentSpec, Trigger
 from agent_md.cli.columns import columns
 from agent_md.cli.money import dollars
-from agent_md.cli.questions import listed, remaining
+from agent_md.cli.questions import drift_name, listed, remaining
 from agent_md.cli.screen import PLAIN, Screen, Style
 from agent_md.cli.text import fold, one_line, visible
-from agent_md.executions.model import Execution, ExecutionId, Request, RequestId
+from agent_md.executions.model import Drift, Execution, ExecutionId, Request, RequestId
 from agent_md.shapes import PathStep, duration_text
 
 __all__ = [
@@ -34,7 +34,7 @@ class PendingRow:
     """An open request to list. `path` runs from the root execution to the asking one; empty = it is its own root."""
 
     request: Request
-    drifted: bool = False
+    drift: tuple[Drift, ...] = ()
     path: tuple[PathStep, ...] = ()
 
     @property
@@ -139,7 +139,7 @@ def trigger_text(trigger: Trigger) -> str:
 def _notes(row: PendingRow, now: float, prefix: str | None) -> list[str]:
     """What is to be known beside the question, the most needed first."""
     notes = [] if prefix is None else [f" (request {one_line(prefix)})"]
-    notes += [" (drifted)"] if row.drifted else []
+    notes += [f" (drifted: {', '.join(map(drift_name, row.drift))})"] if row.drift else []
     if row.request.expires_at is not None:
         notes.append(f" (expires in {remaining(row.request.expires_at - now)})")
     return notes

@@ -17,6 +17,7 @@ __all__ = [
     "CallState",
     "Claim",
     "Decision",
+    "Drift",
     "Event",
     "EventType",
     "Execution",
@@ -35,6 +36,7 @@ __all__ = [
     "RequestSource",
     "Status",
     "StepRecord",
+    "ToolSource",
     "TriggerKind",
     "Usage",
     "WorkerId",
@@ -105,6 +107,15 @@ class Decision(StrEnum):
     RUN = "run"
     ASK = "ask"
     REFUSE = "refuse"
+
+
+class Drift(StrEnum):
+    """What is no longer as it was: the agent's file or the defaults of config.yaml since the execution started, the
+    source of the tool since the request was opened."""
+
+    AGENT_FILE = "agent_file"
+    CONFIG = "config"
+    TOOL = "tool"
 
 
 class CallState(StrEnum):
@@ -198,6 +209,14 @@ class CallEffect:
     after: str
 
 
+@dataclass(frozen=True, slots=True)
+class ToolSource:
+    """The source that a custom tool is made of: a module of the tools folder with what it imports from there."""
+
+    module: str
+    digest: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContent:
     """What a human is asked, by which call. What its kind lacks is None."""
@@ -212,6 +231,8 @@ class RequestContent:
     """For the gate: of exactly the action shown. For a tool: of kind and payload."""
     action_digest: str | None = None
     """For a tool: of the action that was running when it asked. None in requests of older versions."""
+    tool_source: ToolSource | None = None
+    """Of a custom tool: what its source was. None for other tools, and in requests of older versions."""
     occurrence: int = 0
     tool_name: str | None = None
     tool_args: dict[str, Any] | None = None

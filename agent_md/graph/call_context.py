@@ -34,6 +34,7 @@ from agent_md.executions.model import (
 )
 from agent_md.graph.bench import Bench
 from agent_md.sdk import Context, Pause, StepUnknown
+from agent_md.tools.base import Plan
 
 __all__ = ["PAUSE_SWALLOWED", "RunningCall", "StepFailed"]
 
@@ -64,10 +65,10 @@ class _Raised:
 class RunningCall:
     """`agent_md.sdk.CallContext` of one pass of one call; made anew for each pass. Safe to use from several threads."""
 
-    def __init__(self, bench: Bench, call: Call, action_digest: str) -> None:
+    def __init__(self, bench: Bench, call: Call, plan: Plan) -> None:
         self._bench = bench
         self._call = call
-        self._action_digest = action_digest
+        self._plan = plan
         self._lock = threading.Lock()
         self._known: dict[RequestId, Request] = {
             request.id: request
@@ -162,7 +163,8 @@ class RunningCall:
             kind=kind,
             message=message,
             digest=digest,
-            action_digest=self._action_digest,
+            action_digest=self._plan.digest,
+            tool_source=self._plan.source,
             occurrence=occurrence,
             expires_in=self._bench.spec.confirm_timeout,
             **fields,

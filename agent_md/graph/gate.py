@@ -106,6 +106,7 @@ def confirmation(
         kind=RequestKind.CONFIRM,
         message=message if why is None else f"{message} ({why})",
         digest=plan.digest,
+        tool_source=plan.source,
         tool_name=tool.name,
         tool_args=args,
         preview=plan.preview,

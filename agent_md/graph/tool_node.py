@@ -167,7 +167,7 @@ class ToolNode:
 
     async def _perform(self, call: Call, tool: Tool, args: dict[str, Any], plan: Plan) -> End | _Ask:
         """One pass of the tool; `started` is stored before it. Raises TargetChanged when nothing was done."""
-        running = RunningCall(self._bench, call, plan.digest)
+        running = RunningCall(self._bench, call, plan)
         self._bench.journal.start_call(call.position, args, plan.effect)
         token = current_call.set(running)
         try:

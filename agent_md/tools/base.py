@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from agent_md.errors import ToolError
-from agent_md.executions.model import CallEffect, Preview
+from agent_md.executions.model import CallEffect, Preview, ToolSource
 from agent_md.sdk import ToolOptions
 
 __all__ = ["Plan", "Settled", "SettledState", "TargetChanged", "Tool", "ToolOptions", "declaration"]
@@ -27,6 +27,8 @@ class Plan:
     effect: CallEffect | None = None
     makes_file: bool = False
     """Whether its target does not exist and would be made."""
+    source: ToolSource | None = None
+    """For a custom tool: the source that the digest covers."""
 
 
 class SettledState(StrEnum):

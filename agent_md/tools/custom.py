@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from agent_md.errors import AgentFileInvalid, ToolError
-from agent_md.executions.model import CallEffect
+from agent_md.executions.model import CallEffect, ToolSource
 from agent_md.sdk import OPTIONS_ATTRIBUTE
 from agent_md.tools.arguments import action_digest
 from agent_md.tools.base import Plan, Settled, SettledState, TargetChanged, Tool, ToolOptions
@@ -129,7 +129,10 @@ class CustomTool:
             ) from error
 
     def _planned(self, args: dict[str, Any], source: Source) -> Plan:
-        return Plan(digest=action_digest(self.name, args, source.digest))
+        return Plan(
+            digest=action_digest(self.name, args, source.digest),
+            source=ToolSource(self._module.name, source.digest),
+        )
 
     def _source(self) -> Source:
         try:

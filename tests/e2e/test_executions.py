@@ -241,7 +241,7 @@ def test_pending_json(work: AgentFolder) -> None:
     assert (request["drifted"], request["outcome"], request["expires_at"]) == (False, None, None)
     (work.path / "agents/cleaner.md").unlink()
     assert json.loads(work.cli("pending", "--json").out)[0]["drifted"] is True
-    assert work.cli("pending").out.splitlines()[2].endswith(" (drifted)")
+    assert work.cli("pending").out.splitlines()[2].endswith(" (drifted: agent file)")
 
 
 def test_list_json(work: AgentFolder) -> None:

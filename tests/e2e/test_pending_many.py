@@ -63,7 +63,7 @@ def check(tmp_path: Path, count: int, most: float) -> None:
     lines = cpu_of(many, "pending")[1].splitlines()
     assert len(lines) == count + 2
     assert len({line.rpartition(" (request ")[2] for line in lines[2:]}) == count
-    assert sum("(drifted)" in line for line in lines) == sum(request["drifted"] for request in listed)
+    assert sum("(drifted: agent file)" in line for line in lines) == sum(request["drifted"] for request in listed)
 
 
 def test_a_thousand_waiting_cost_little_more_than_four(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from agent_md.cli.questions import (
 )
 from agent_md.cli.screen import Painter, Screen, Style
 from agent_md.cli.text import width_of, wrapped
-from agent_md.executions.model import Answer, Outcome, Preview, Request, RequestKind
+from agent_md.executions.model import Answer, Drift, Outcome, Preview, Request, RequestKind
 from tests.support.samples import NOON, answered, ask, guard
 from tests.support.structured import option, question
 
@@ -35,7 +35,7 @@ def test_a_guarded_call_is_one_line() -> None:
 
 def test_path_diff_and_warnings_stand_above_the_question() -> None:
     preview = Preview(resolved="/ws/a.txt", diff="--- a.txt\n+++ a.txt\n-old\n+new\n", size=1234, type="text/plain")
-    (text,) = question_texts(guard(preview=preview, expires_at=NOON + 42), SCREEN, drifted=True, now=NOON)
+    (text,) = question_texts(guard(preview=preview, expires_at=NOON + 42), SCREEN, drift=[Drift.AGENT_FILE], now=NOON)
     assert text == QuestionText(
         (
             "  ⚠ the agent file has changed since this execution started, which goes on with the old version",

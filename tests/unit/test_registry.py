@@ -177,16 +177,16 @@ def test_a_disabled_agent_is_an_agent(tmp_path: Path) -> None:
     assert scanned(tmp_path).get("off").spec.enabled is False
 
 
-def test_the_current_digest_follows_file_and_defaults(tmp_path: Path) -> None:
+def test_the_current_spec_follows_file_and_defaults(tmp_path: Path) -> None:
     path = write(tmp_path, "a.md")
     before = scanned(tmp_path)
 
-    assert before.current_digest("A") == before.get("a").spec.digest
-    assert scanned(tmp_path, Defaults(confirm_tools=())).current_digest("a") != before.current_digest("a")
+    assert before.current_spec("A") == before.get("a").spec
+    assert scanned(tmp_path, Defaults(confirm_tools=())).current_spec("a") != before.current_spec("a")
     assert scanned(tmp_path, Defaults(confirm_tools=())).get("a").source_digest == before.get("a").source_digest
     path.write_bytes(agent_file("", body="Other"))
-    assert scanned(tmp_path).current_digest("a") != before.current_digest("a")
+    assert scanned(tmp_path).current_spec("a") != before.current_spec("a")
     path.write_bytes(agent_file("hooks:"))
-    assert scanned(tmp_path).current_digest("a") is None
+    assert scanned(tmp_path).current_spec("a") is None
     path.unlink()
-    assert scanned(tmp_path).current_digest("a") is None
+    assert scanned(tmp_path).current_spec("a") is None

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from agent_md.agents.spec import AgentSpec, ModelRef, PathMount, Trigger
-from agent_md.executions.model import EventType, ExecutionId, Outcome, Preview, RequestKind, Status, Usage
+from agent_md.executions.model import Drift, EventType, ExecutionId, Outcome, Preview, RequestKind, Status, Usage
 from agent_md.shapes import (
     PathStep,
     agent_detail,
@@ -36,7 +36,7 @@ def test_durations_are_in_the_largest_exact_unit() -> None:
 
 def test_an_open_confirmation() -> None:
     request = guard(preview=Preview(resolved="/ws/output/stale.log", size=12), expires_at=NOON + 60)
-    assert request_shape(request, drifted=True) == {
+    assert request_shape(request, drift=[Drift.AGENT_FILE, Drift.TOOL]) == {
         "execution_id": 42,
         "agent_id": "cleaner",
         "request_id": "r1",
@@ -52,6 +52,7 @@ def test_an_open_confirmation() -> None:
         "preview": {"resolved": "/ws/output/stale.log", "size": 12},
         "digest": "d1",
         "drifted": True,
+        "drift": [{"what": "agent_file"}, {"what": "tool"}],
         "created_at": "2026-03-08T12:00:00.000Z",
         "expires_at": "2026-03-08T12:01:00.000Z",
         "path": [{"execution_id": 42, "agent_id": "cleaner"}],
@@ -64,14 +65,14 @@ def test_an_open_confirmation() -> None:
 
 def test_a_decided_choice() -> None:
     answer = answered(Outcome.ANSWERED, {"selected": ["a"]}, by="api")
-    shape = request_shape(ask(RequestKind.CHOICE, options=("a", "b"), multi=False, answer=answer), drifted=False)
+    shape = request_shape(ask(RequestKind.CHOICE, options=("a", "b"), multi=False, answer=answer), drift=())
     assert (shape["options"], shape["multi"]) == (["a", "b"], False)
     assert (shape["outcome"], shape["answer"], shape["answered_by"]) == ("answered", {"selected": ["a"]}, "api")
     assert shape["answered_at"] == "2026-03-08T12:01:00.000Z"
 
 
 def test_a_childs_request_is_listed_under_its_root() -> None:
-    shape = request_shape(guard(), drifted=False, path=[PathStep(7, "boss"), PathStep(42, "cleaner")])
+    shape = request_shape(guard(), drift=(), path=[PathStep(7, "boss"), PathStep(42, "cleaner")])
     assert (shape["execution_id"], shape["agent_id"]) == (7, "boss")
     assert shape["path"] == [{"execution_id": 7, "agent_id": "boss"}, {"execution_id": 42, "agent_id": "cleaner"}]
 
@@ -161,7 +162,7 @@ def test_a_line_of_a_run_has_its_events_data_but_not_the_provider_message() -> N
 
 def test_a_waiting_line_carries_the_open_requests() -> None:
     event = an_event(EventType.WAITING, "Waiting for an answer", request_ids=["r1"])
-    line = run_event_line(event, an_execution(), [request_shape(guard(), drifted=False)])
+    line = run_event_line(event, an_execution(), [request_shape(guard(), drift=())])
     assert (line["event"], line["requests"][0]["request_id"]) == ("waiting", "r1")
 
 

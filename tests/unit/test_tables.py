@@ -17,7 +17,7 @@ from agent_md.cli.tables import (
     trigger_text,
 )
 from agent_md.cli.text import width_of
-from agent_md.executions.model import ExecutionId, RequestId, RequestKind, Status, Usage
+from agent_md.executions.model import Drift, ExecutionId, RequestId, RequestKind, Status, Usage
 from agent_md.shapes import PathStep
 from tests.support.samples import NOON, an_execution, ask, guard
 
@@ -41,18 +41,18 @@ def test_pending_requests() -> None:
 
 
 def test_notes_stand_behind_a_question() -> None:
-    row = PendingRow(replace(FIRST.request, expires_at=NOON + 42), drifted=True)
-    assert pending_table([row], now=NOON)[2].endswith('stale.log"} (drifted) (expires in 42 s)')
+    row = PendingRow(replace(FIRST.request, expires_at=NOON + 42), drift=(Drift.AGENT_FILE,))
+    assert pending_table([row], now=NOON)[2].endswith('stale.log"} (drifted: agent file) (expires in 42 s)')
 
 
 def test_a_question_is_folded_in_its_column() -> None:
-    row = PendingRow(replace(FIRST.request, expires_at=NOON + 42), drifted=True)
+    row = PendingRow(replace(FIRST.request, expires_at=NOON + 42), drift=(Drift.AGENT_FILE,))
     assert pending_table([row, SECOND], Screen(50), now=NOON) == [
         " #   Agent      Question",
         " ────────────────────────────────────────────",
         ' 42  cleaner    Confirm file_delete {"path":',
-        '                "output/stale.log"} (drifted)',
-        "                (expires in 42 s)",
+        '                "output/stale.log"} (drifted:',
+        "                agent file) (expires in 42 s)",
         " 51  reporter   Enter the report title:",
     ]
 
@@ -190,7 +190,7 @@ def test_no_line_is_wider_than_the_screen(width: int) -> None:
     screen = Screen(width, 24, zone=UTC)
     long = "日本 [b]\x1b\u202e" * 20
     many = [
-        PendingRow(guard(args={"path": long}, expires_at=NOON + 9), drifted=True),
+        PendingRow(guard(args={"path": long}, expires_at=NOON + 9), drift=(Drift.AGENT_FILE,)),
         PendingRow(replace(guard(args={"path": "x"}), agent=long)),
         SECOND,
     ]

@@ -27,6 +27,7 @@ from agent_md.executions.model import (
     RequestSource,
     Status,
     StepRecord,
+    ToolSource,
     TriggerKind,
     Usage,
     WorkerId,
@@ -80,7 +81,7 @@ EVENT = "SELECT seq, execution_id, key, type, message, data, at FROM events"
 
 _BODY = (
     *("action_digest", "tool_name", "tool_args", "options", "multi", "questions", "payload", "response_schema"),
-    "preview",
+    *("preview", "tool_source"),
 )
 
 
@@ -142,6 +143,7 @@ def to_request(row: Any) -> Request:
         created_at=row[10],
         expires_at=row[11],
         action_digest=body.get("action_digest"),
+        tool_source=None if body.get("tool_source") is None else ToolSource(**body["tool_source"]),
         tool_name=body.get("tool_name"),
         tool_args=body.get("tool_args"),
         options=_tuple(body.get("options")),

@@ -1,0 +1,80 @@
+"""What has changed since executions started and their questions were asked. Nothing of a tool is run to find out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from agent_md.agents.registry import Registry
+from agent_md.agents.spec import AgentSpec
+from agent_md.executions.model import Drift, Execution, Request, RequestId, ToolSource
+from agent_md.ports import Store
+from agent_md.settings import Settings
+from agent_md.tools.tool_modules import ModuleUnusable, ToolModule
+
+__all__ = ["drift_of", "spec_drift"]
+
+
+def drift_of(
+    requests: Collection[Request], store: Store, registry: Registry, settings: Settings
+) -> dict[RequestId, tuple[Drift, ...]]:
+    """What has drifted for each of the requests. Files are looked at once, however many requests there are.
+
+    A tool counts only while its request is open: then an answer would be given to another source than the one shown.
+    """
+    executions = store.executions(ids={request.execution_id for request in requests})
+    look = _Look(store, registry, settings)
+    specs = {execution.id: look.at_spec(execution) for execution in executions}
+    return {request.id: (*specs[request.execution_id], *look.at_tool(request)) for request in requests}
+
+
+def spec_drift(started: AgentSpec, now: AgentSpec | None) -> tuple[Drift, ...]:
+    """What made the spec another one: the file, the defaults or both. `now` None: the file is gone or invalid."""
+    if now is None:
+        return (Drift.AGENT_FILE,)
+    if started.behaviour_digest == now.behaviour_digest:
+        return ()
+    if started.origin is None or now.origin is None:
+        return (Drift.AGENT_FILE,)
+    parts = [Drift.AGENT_FILE] if started.origin.file != now.origin.file else []
+    parts += [Drift.CONFIG] if started.origin.defaults != now.origin.defaults else []
+    return tuple(parts) or (Drift.AGENT_FILE,)  # neither: it lies elsewhere now, or agentmd reads it otherwise
+
+
+class _Look:
+    """One look at the files, kept for all executions and requests that have the same."""
+
+    def __init__(self, store: Store, registry: Registry, settings: Settings) -> None:
+        self._store = store
+        self._registry = registry
+        self._settings = settings
+        self._specs: dict[tuple[str, str], tuple[Drift, ...]] = {}
+        self._sources: dict[str, str | None] = {}
+
+    def at_spec(self, execution: Execution) -> tuple[Drift, ...]:
+        key = (execution.agent, execution.spec_digest)
+        if key not in self._specs:
+            now = self._registry.current_spec(execution.agent)
+            same = now is not None and now.digest == execution.spec_digest
+            self._specs[key] = () if same else self._spec_drift(execution, now)
+        return self._specs[key]
+
+    def _spec_drift(self, execution: Execution, now: AgentSpec | None) -> tuple[Drift, ...]:
+        try:
+            started = AgentSpec.from_json(self._store.spec(execution.id))
+        except ValueError:  # written by a newer agentmd
+            return (Drift.AGENT_FILE,)
+        return spec_drift(started, now)
+
+    def at_tool(self, request: Request) -> tuple[Drift, ...]:
+        asked = request.tool_source
+        if asked is None or not request.open or self._is_as(asked):
+            return ()
+        return (Drift.TOOL,)
+
+    def _is_as(self, asked: ToolSource) -> bool:
+        if asked.module not in self._sources:
+            try:
+                self._sources[asked.module] = ToolModule(self._settings.tools_dir, asked.module).read().digest
+            except ModuleUnusable:
+                self._sources[asked.module] = None
+        return self._sources[asked.module] == asked.digest
