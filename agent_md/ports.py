@@ -212,6 +212,9 @@ class Sessions(Protocol):
         """The whole conversation in stored form: what it began with, its ended turns in the order of their ends, and
         what there is of turns under way. A turn that failed before any call started is not in it. Raises UnknownSession."""
 
+    def events(self, agent: str, session_id: str, *, after: int = 0, limit: int | None = None) -> list[Event]:
+        """Events of all its turns with `seq` above `after`, in order. Raises UnknownSession."""
+
     def delete(self, agent: str, session_id: str, *, by: str) -> list[ExecutionId]:
         """Deletes a session, and gives its turns under way, which are to be cancelled from now on (`request_cancel`).
         Executions and their logs stay. Raises UnknownSession."""

@@ -145,11 +145,12 @@ def _message(event: Event) -> str:
     return event.message
 
 
-def run_event_line(event: Event, execution: Execution, open_requests: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+def run_event_line(event: Event, execution: Execution, requests: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
     """A stored event as one line of `run --json`.
 
     The first event is called `execution_started`, the others by their type; what an event holds stands beside its
-    name, except the full message in provider form. A `waiting` line carries the shapes of the open requests.
+    name, except the full message in provider form. `requests` are shapes: a `waiting` line carries those of the open
+    ones, and an `interrupt` line has all that the shape of its own has.
     """
     started = event.type is EventType.SYSTEM
     line: dict[str, Any] = {
@@ -162,8 +163,12 @@ def run_event_line(event: Event, execution: Execution, open_requests: Sequence[d
     if started:
         line |= {"agent_name": execution.agent, "trigger": str(execution.trigger)}
     if event.type is EventType.WAITING:
-        line["requests"] = list(open_requests)
-    return line | {key: value for key, value in event.data.items() if key not in line}
+        line["requests"] = list(requests)
+    beside = dict(event.data)
+    if event.type is EventType.INTERRUPT:
+        for request in requests:
+            beside |= request
+    return line | {key: value for key, value in beside.items() if key not in line}
 
 
 def agent_shape(

@@ -21,7 +21,8 @@ from agent_md.api.schemas import (
     RespondBody,
     StatusName,
 )
-from agent_md.api.sse import execution_stream, sse_response
+from agent_md.api.sse import sse_response
+from agent_md.api.streams import execution_stream
 from agent_md.api.strict_body import StrictRoute
 from agent_md.errors import UnknownRequest
 from agent_md.executions.answers import client_name

@@ -7,7 +7,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
 from agent_md.api.errors import documented
 from agent_md.api.schemas import Detail
@@ -23,6 +24,8 @@ from agent_md.api.session_schemas import (
     SessionSummary,
     Webhook,
 )
+from agent_md.api.session_stream import session_stream
+from agent_md.api.sse import sse_response
 from agent_md.api.strict_body import StrictRoute
 from agent_md.api.waiting import while_running
 from agent_md.errors import SessionNotInterrupted, UnknownRequest, UsageError
@@ -125,6 +128,14 @@ async def messages(place: Place, session_id: str) -> list[dict[str, Any]]:
     """The whole conversation."""
     session = place.find(session_id)
     return [chat_message(stored) for stored in place.context.store.sessions.messages(session.agent, session.id)]
+
+
+@_routes.get("/{session_id}/stream", response_class=StreamingResponse, responses=documented(404, 409, 422))
+async def stream(
+    place: Place, session_id: str, last_event_id: Annotated[str | None, Header()] = None
+) -> StreamingResponse:
+    """Server-sent events of its turns: of the last one and those that come, or from `Last-Event-ID` on."""
+    return sse_response(session_stream(place.context, place.find(session_id), last_event_id))
 
 
 @_routes.post(

@@ -13,7 +13,8 @@ from agent_md import __version__
 from agent_md.api.context import Context, ServerContext
 from agent_md.api.errors import documented
 from agent_md.api.schemas import Health, Info, Scheduler, Stopping
-from agent_md.api.sse import global_stream, sse_response
+from agent_md.api.sse import sse_response
+from agent_md.api.streams import global_stream
 from agent_md.errors import UnknownAgent, UsageError
 from agent_md.executions.model import Status
 

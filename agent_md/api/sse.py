@@ -1,29 +1,25 @@
-"""Server-sent events from the store: what was and what comes in one stream, without gap or repeat.
-
-Only stored events carry an id, their sequence number; so a client that comes back with the last one goes on there.
-"""
+"""Server-sent events: how one is written, when the line must be kept alive, where a client goes on, and the pieces of
+messages that are under way."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from fastapi.responses import StreamingResponse
 
-from agent_md.api.context import ServerContext
-from agent_md.engines.hub import Delta
-from agent_md.executions.model import Event, EventType, Execution, ExecutionId
-from agent_md.shapes import iso_time, run_event_line
+from agent_md.engines.hub import TextUnderWay, Watch
+from agent_md.executions.model import Event, ExecutionId
+from agent_md.ports import Store
 
-__all__ = ["execution_stream", "global_stream", "sse_response"]
+__all__ = ["COMMENT", "HEARTBEAT_S", "Heartbeat", "Pieces", "position", "sse_message", "sse_response", "turn_of"]
 
-_HEARTBEAT_S = 10.0
-_BATCH = 200
-_GLOBAL = (EventType.SYSTEM, EventType.WAITING, EventType.RESUMED, EventType.COMPLETE)
-_COMMENT = ": alive\n\n"
+HEARTBEAT_S = 8.0
+"""Clients may take a line that is silent for 10 s for a dead one, and what is late on its way counts too."""
+
+COMMENT = ": alive\n\n"
 
 
 def sse_response(stream: AsyncIterator[str]) -> StreamingResponse:
@@ -32,112 +28,76 @@ def sse_response(stream: AsyncIterator[str]) -> StreamingResponse:
     return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
 
-def _message(event: str, data: dict[str, Any], number: int | None = None) -> str:
+def sse_message(event: str, data: dict[str, Any], number: int | None = None) -> str:
+    """One event; `number` is that of a stored one, with which a client that comes back goes on."""
     head = f"event: {event}\n" + (f"id: {number}\n" if number is not None else "")
     return f"{head}data: {json.dumps(data)}\n\n"  # JSON in ASCII: no line break of whatever kind is left in it
 
 
-def _position(last_event_id: str | None, known: Any) -> tuple[int, bool]:
-    """Where to go on, and whether the client must be told that it starts anew."""
+def position(last_event_id: str | None, known: Callable[[int], bool]) -> tuple[int | None, bool]:
+    """The event after which a client goes on, None without one, and whether it must be told that it starts anew."""
     if last_event_id is None or last_event_id == "":
-        return 0, False
+        return None, False
     if last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 19 and known(int(last_event_id)):
         return int(last_event_id), False
-    return 0, True
+    return None, True
 
 
-async def execution_stream(
-    context: ServerContext, execution: Execution, last_event_id: str | None
-) -> AsyncIterator[str]:
-    """Everything of one execution from the position on; `complete` ends it, nothing else of the execution does."""
-    store = context.store
-    after, anew = _position(last_event_id, lambda seq: store.has_event(seq, execution.id))
-    if anew:
-        yield _message("resync", {"execution_id": execution.id})
-    with context.counted_stream(), context.hub.watch(execution.id) as watch:
-        said, whole = time.monotonic(), -1
-        while not context.stopping:
-            watch.clear()
-            for piece in _pieces(execution.id, watch.deltas, whole):
-                yield piece
-            events = store.events(execution.id, after=after, limit=_BATCH)
-            for event in events:
-                yield _of_execution(context, execution, event)
-                after = event.seq
-                if event.type is EventType.AI:
-                    whole = int(event.key.partition(":")[2])
-                if event.type is EventType.COMPLETE:
-                    return
-            if events:
-                said = time.monotonic()
-                continue
-            if execution.status.final:  # `complete` is behind the position
-                return
-            await watch.wait(_HEARTBEAT_S)
-            if time.monotonic() - said >= _HEARTBEAT_S:
-                said = time.monotonic()
-                yield _COMMENT
+class Heartbeat:
+    """When something must be sent so that the line is never silent for longer than `seconds`."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._sent = clock()
+
+    def sent(self) -> None:
+        """Something is sent now. Only this puts the next heartbeat off, nothing that is only looked at."""
+        self._sent = self._clock()
+
+    @property
+    def left(self) -> float:
+        """Seconds until a heartbeat is due."""
+        return max(0.0, self._sent + self._seconds - self._clock())
 
 
-def _of_execution(context: ServerContext, execution: Execution, event: Event) -> str:
-    open_requests = context.open_request_shapes(execution) if event.type is EventType.WAITING else []
-    return _message(str(event.type), run_event_line(event, execution, open_requests), event.seq)
+class Pieces:
+    """The pieces of one execution's messages for one client: each once and in order, before its message is whole.
+
+    A client that joins in the middle of a message is told to `restart`, and all of its text so far; so is one that comes
+    back (`resumed`), which may have had pieces of it before.
+    """
+
+    def __init__(self, store: Store, watch: Watch, execution_id: ExecutionId, *, resumed: bool) -> None:
+        self._execution_id = execution_id
+        self._texts = watch.texts[execution_id]
+        self._void = resumed
+        self._told: TextUnderWay | None = None
+        self._count = 0
+        if self._texts and store.model_step(execution_id, self._texts[0].turn) is not None:
+            self._texts.popleft()  # it is whole, and told as such
+        self._joined = self._texts[0] if self._texts and self._texts[0].pieces else None
+
+    def news(self, upto: int | None = None) -> Iterator[str]:
+        """What came since, of the messages up to `upto`, which is about to be told whole, or of all."""
+        while self._texts and (upto is None or self._texts[0].turn <= upto):
+            yield from self._of(self._texts[0])
+            if upto is None and len(self._texts) == 1:
+                return  # this one goes on
+            self._texts.popleft()
+
+    def _of(self, text: TextUnderWay) -> Iterator[str]:
+        data: dict[str, Any] = {"execution_id": self._execution_id, "turn": text.turn}
+        if text is not self._told:
+            again = self._told is not None and self._told.turn == text.turn
+            if again or self._void or text is self._joined:
+                yield sse_message("delta", {**data, "restart": True})
+            self._told, self._count, self._void = text, 0, False
+        pieces, self._count = text.pieces[self._count :], len(text.pieces)
+        if pieces:
+            yield sse_message("delta", {**data, "text": "".join(pieces)})
 
 
-def _pieces(execution_id: ExecutionId, deltas: asyncio.Queue[Delta], whole: int) -> Iterator[str]:
-    """Those that are not of a message that was told whole."""
-    while not deltas.empty():
-        turn, text = deltas.get_nowait()
-        if turn > whole:
-            data = {"execution_id": execution_id, "turn": turn}
-            yield _message("delta", {**data, "text": text} if text is not None else {**data, "restart": True})
-
-
-async def global_stream(context: ServerContext, last_event_id: str | None) -> AsyncIterator[str]:
-    """What happens to all executions from now on, or from the position on, and to agents."""
-    store, hub = context.store, context.hub
-    after, anew = _position(last_event_id, store.has_event)
-    if anew:
-        yield _message("resync", {})
-    elif after == 0:
-        after = store.last_event()
-    with context.counted_stream(), context.announcements() as announcements:
-        said = 0.0
-        while not context.stopping:
-            seen, newest = hub.generation, store.last_event()
-            if time.monotonic() - said >= _HEARTBEAT_S:
-                said = time.monotonic()
-                yield _message("heartbeat", {"timestamp": iso_time(time.time())})
-            events = store.all_events(_GLOBAL, after=after, limit=_BATCH)
-            for event in events:
-                after = event.seq
-                yield _of_all(context, event)
-            while not announcements.empty():
-                name, data = announcements.get_nowait()
-                yield _message(name, data)
-            if not events:
-                after = max(after, newest)
-                await hub.wait(seen, _HEARTBEAT_S)
-
-
-def _of_all(context: ServerContext, event: Event) -> str:
-    execution = context.store.execution(event.execution_id)
-    data: dict[str, Any] = {
-        "execution_id": event.execution_id,
-        "agent_name": execution.agent,
-        "trigger": str(execution.trigger),
-        "timestamp": iso_time(event.at),
-    }
-    match event.type:
-        case EventType.SYSTEM:
-            return _message("execution_started", data, event.seq)
-        case EventType.WAITING:
-            oldest = context.store.request(event.data["request_ids"][0])
-            data |= {"request_id": oldest.id, "kind": str(oldest.kind), "request_ids": event.data["request_ids"]}
-            return _message("execution_waiting", data, event.seq)
-        case EventType.RESUMED:
-            data |= {"request_id": event.data["request_id"], "outcome": event.data["outcome"]}
-            return _message("execution_resumed", data, event.seq)
-        case _:
-            data |= {"status": event.data["status"], "duration_ms": event.data["duration_ms"]}
-            return _message("execution_completed", data, event.seq)
+def turn_of(event: Event) -> int:
+    """The number of the AI message that an `ai` event holds."""
+    return int(event.key.partition(":")[2])

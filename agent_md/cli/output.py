@@ -71,10 +71,9 @@ class Output:
     def go_on(self, execution: Execution, started: Event) -> None:
         """An execution that began before, with its first event, before the first event that is shown of it."""
 
-    def event(
-        self, event: Event, execution: Execution, open_requests: Sequence[tuple[Request, Sequence[Drift]]]
-    ) -> None:
-        """A stored event, in order; `open_requests` with what has drifted, for `waiting` events."""
+    def event(self, event: Event, execution: Execution, requests: Sequence[tuple[Request, Sequence[Drift]]]) -> None:
+        """A stored event, in order; of a `waiting` one the open requests, of an `interrupt` its own, with what has
+        drifted."""
 
     def prompted(self) -> None:
         """A question was answered at this terminal."""
@@ -108,9 +107,7 @@ class TextOutput(Output):
         for line in header(execution.agent, model, self._screen):
             self._say(line)
 
-    def event(
-        self, event: Event, execution: Execution, open_requests: Sequence[tuple[Request, Sequence[Drift]]]
-    ) -> None:
+    def event(self, event: Event, execution: Execution, requests: Sequence[tuple[Request, Sequence[Drift]]]) -> None:
         for line in self._view.lines(event, after_prompt=self._after_prompt):
             self._after_prompt = False
             self._say(line)
@@ -149,9 +146,7 @@ class TextOutput(Output):
 class QuietOutput(Output):
     """Only the final answer; what was answered, and why there is no final answer, goes to standard error."""
 
-    def event(
-        self, event: Event, execution: Execution, open_requests: Sequence[tuple[Request, Sequence[Drift]]]
-    ) -> None:
+    def event(self, event: Event, execution: Execution, requests: Sequence[tuple[Request, Sequence[Drift]]]) -> None:
         if event.type is EventType.FINAL_ANSWER:
             say(visible(event.message))
         elif event.type is EventType.COMPLETE and event.data.get("error"):
@@ -169,10 +164,8 @@ class JsonOutput(Output):
     def go_on(self, execution: Execution, started: Event) -> None:
         self.event(started, execution, ())
 
-    def event(
-        self, event: Event, execution: Execution, open_requests: Sequence[tuple[Request, Sequence[Drift]]]
-    ) -> None:
-        shapes = [request_shape(request, drift=drift) for request, drift in open_requests]
+    def event(self, event: Event, execution: Execution, requests: Sequence[tuple[Request, Sequence[Drift]]]) -> None:
+        shapes = [request_shape(request, drift=drift) for request, drift in requests]
         self._line(run_event_line(event, execution, shapes))
 
     def answered(self, request: Request, *, drift: Sequence[Drift], again: bool) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from agent_md.app import App
 from agent_md.cli.output import NoReader, Output, give_up, note
 from agent_md.cli.streams import person
-from agent_md.executions.model import Drift, Event, EventType, ExecutionId, Request, RequestId
+from agent_md.executions.model import Event, EventType, ExecutionId, Request, RequestId
 
 __all__ = ["Showing"]
 
@@ -72,12 +72,13 @@ class Showing:
 
     def _show(self, event: Event) -> None:
         execution = self._store.execution(self.execution_id)
-        open_requests: list[tuple[Request, tuple[Drift, ...]]] = []
+        asked: list[Request] = []
         if event.type is EventType.WAITING:
             asked = [request for request in self._store.requests(self.execution_id) if request.open]
-            drift = self._app.drift_of(asked)
-            open_requests = [(request, drift[request.id]) for request in asked]
-        self.output.event(event, execution, open_requests)
+        elif event.type is EventType.INTERRUPT:
+            asked = [self._store.request(RequestId(event.data["request_id"]))]
+        drift = self._app.drift_of(asked)
+        self.output.event(event, execution, [(request, drift[request.id]) for request in asked])
 
     def _guarded(self, show: Callable[[], None]) -> None:
         try:

@@ -5,31 +5,39 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Set
+from dataclasses import dataclass, field
 
 from agent_md.errors import AgentmdError
 from agent_md.executions.model import ExecutionId
 from agent_md.ports import Store
 
-__all__ = ["Delta", "Hub", "Watch"]
+__all__ = ["Hub", "TextUnderWay", "Watch"]
 
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.05
-_MOST_DELTAS = 1000
-"""Pieces kept for one who does not read; the stored message has them all anyway."""
+_MOST_TEXTS = 8
+"""Texts kept for one who does not read; the stored messages have them all anyway."""
 
-Delta = tuple[int, str | None]
-"""Number of the AI message, and a piece of its text; None = the pieces so far are void."""
+
+@dataclass(eq=False, slots=True)
+class TextUnderWay:
+    """What has come of AI message `turn` since the model was asked: a new one when it is asked again."""
+
+    turn: int
+    pieces: list[str] = field(default_factory=list)
 
 
 class Watch:
-    """One who follows one execution. `clear`, then read the store, then `wait`: so nothing is missed."""
+    """One who follows executions. `clear`, then read the store, then `wait`: so nothing is missed."""
 
     def __init__(self, *, pieces: bool) -> None:
         self.pieces = pieces
-        self.deltas: asyncio.Queue[Delta] = asyncio.Queue(_MOST_DELTAS)
+        self.texts: dict[ExecutionId, deque[TextUnderWay]] = {}
+        """Of each execution the texts that are under way or came since, the newest last. Whoever is done with one takes
+        it out."""
         self._news = asyncio.Event()
 
     def clear(self) -> None:
@@ -55,6 +63,8 @@ class Hub:
         self._generation = 0
         self._changed = asyncio.Event()
         self._watches: defaultdict[ExecutionId, set[Watch]] = defaultdict(set)
+        self._of_everything: set[Watch] = set()
+        self._texts: dict[ExecutionId, TextUnderWay] = {}
 
     @property
     def generation(self) -> int:
@@ -113,29 +123,66 @@ class Hub:
         self._generation += 1
         waiting, self._changed = self._changed, asyncio.Event()
         waiting.set()
+        for watch in self._of_everything:
+            watch.wake()
 
     def delta(self, execution_id: ExecutionId, turn: int, text: str) -> None:
-        self._pass_on(execution_id, (turn, text))
+        current = self._texts.get(execution_id)
+        if current is None or current.turn != turn:
+            current = self._begin_text(execution_id, turn)
+        current.pieces.append(text)
+        self._wake_readers(execution_id)
 
     def restart(self, execution_id: ExecutionId, turn: int) -> None:
-        self._pass_on(execution_id, (turn, None))
+        self._begin_text(execution_id, turn)
+        self._wake_readers(execution_id)
 
-    def _pass_on(self, execution_id: ExecutionId, delta: Delta) -> None:
+    def forget_text(self, execution_id: ExecutionId) -> None:
+        """The execution is not driven here any more, so no message of it is under way."""
+        self._texts.pop(execution_id, None)
+
+    def _begin_text(self, execution_id: ExecutionId, turn: int) -> TextUnderWay:
+        begun = self._texts[execution_id] = TextUnderWay(turn)
         for watch in self._watches.get(execution_id, ()):
             if watch.pieces:
-                with contextlib.suppress(asyncio.QueueFull):
-                    watch.deltas.put_nowait(delta)
+                watch.texts[execution_id].append(begun)
+        return begun
+
+    def _wake_readers(self, execution_id: ExecutionId) -> None:
+        for watch in self._watches.get(execution_id, ()):
+            if watch.pieces:
                 watch.wake()
 
     @contextlib.contextmanager
-    def watch(self, execution_id: ExecutionId, *, pieces: bool = True) -> Iterator[Watch]:
-        """News of one execution from now on, and, unless not wanted, the pieces of its messages if this process drives
-        it."""
+    def watch(
+        self, execution_id: ExecutionId | None = None, *, pieces: bool = True, everything: bool = False
+    ) -> Iterator[Watch]:
+        """News of one execution from now on, or of `everything` that is stored; and, unless not wanted, the texts of the
+        messages that this process is getting for the executions that are followed."""
         watch = Watch(pieces=pieces)
-        self._watches[execution_id].add(watch)
+        if everything:
+            self._of_everything.add(watch)
+        if execution_id is not None:
+            self.follow(watch, execution_id)
         try:
             yield watch
         finally:
-            self._watches[execution_id].discard(watch)
-            if not self._watches[execution_id]:
-                del self._watches[execution_id]
+            self._of_everything.discard(watch)
+            for followed in watch.texts:
+                self._leave(watch, followed)
+
+    def follow(self, watch: Watch, execution_id: ExecutionId) -> None:
+        """Lets a watch have the news of one more execution; the text that is under way now is its first."""
+        current = self._texts.get(execution_id)
+        watch.texts[execution_id] = deque([] if current is None else [current], _MOST_TEXTS)
+        self._watches[execution_id].add(watch)
+
+    def leave(self, watch: Watch, execution_id: ExecutionId) -> None:
+        """Ends `follow`."""
+        del watch.texts[execution_id]
+        self._leave(watch, execution_id)
+
+    def _leave(self, watch: Watch, execution_id: ExecutionId) -> None:
+        self._watches[execution_id].discard(watch)
+        if not self._watches[execution_id]:
+            del self._watches[execution_id]

@@ -129,6 +129,7 @@ class LocalEngine:
             self._rest(claim.execution_id, _FAILED_S)
         finally:
             del self._tasks[claim.execution_id]
+            self._hub.forget_text(claim.execution_id)
             self._hub.stored()
 
     def _rest(self, execution_id: ExecutionId, seconds: float) -> None:

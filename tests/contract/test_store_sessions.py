@@ -175,6 +175,25 @@ def test_a_turn_under_way_is_in_the_conversation_and_in_no_window(store: Store) 
     assert seen(store, start(store, "second")) == ["second"]
 
 
+def test_the_events_of_a_session_are_those_of_its_turns_in_order(store: Store) -> None:
+    begin = start(store, "first")
+    turn(store, "of another session", session_id="other")
+    other = start(store, "beside it")
+    for execution in (other, begin):
+        record(journal_of(store, execution))
+        succeed(journal_of(store, execution))
+    start(store, "a child's", parent_id=begin.id)
+    expected = sorted([*store.events(begin.id), *store.events(other.id)], key=lambda event: event.seq)
+    assert store.sessions.events("writer", "s") == expected
+    assert store.sessions.events("writer", "s", after=expected[2].seq, limit=2) == expected[3:5]
+    assert store.sessions.events("writer", "s", after=expected[-1].seq) == []
+    store.sessions.delete("writer", "s", by="ann")
+    with pytest.raises(UnknownSession):
+        store.sessions.events("writer", "s")
+    again = start(store, "again")
+    assert store.sessions.events("writer", "s") == store.events(again.id)
+
+
 # Sessions
 
 

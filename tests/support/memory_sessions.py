@@ -11,6 +11,7 @@ from agent_md.errors import ConversationBusy, SessionExists, TooManySessions, Un
 from agent_md.executions.history import MESSAGE_EVENTS, first_messages, own_messages
 from agent_md.executions.model import (
     CallOutcome,
+    Event,
     Execution,
     ExecutionId,
     NewExecution,
@@ -152,6 +153,13 @@ class MemorySessions:
         with self._state.lock:
             row = self._live(agent, session_id)
             return deepcopy([*row.state, *self._said(self._turns(agent, session_id, row.floor))])
+
+    def events(self, agent: str, session_id: str, *, after: int = 0, limit: int | None = None) -> list[Event]:
+        with self._state.lock:
+            row = self._live(agent, session_id)
+            turns = self._turns(agent, session_id, row.floor)
+            found = [event for turn in turns for event in self._state.events[turn.id].values() if event.seq > after]
+            return deepcopy(sorted(found, key=lambda event: event.seq)[:limit])
 
     def _said(self, turns: Sequence[Execution]) -> list[dict[str, Any]]:
         return [message for turn in turns if self._counts(turn) for message in self._messages_of(turn.id)]

@@ -160,6 +160,14 @@ def test_a_line_of_a_run_has_its_events_data_but_not_the_provider_message() -> N
     assert (line["event"], line["message"], line["usage"]) == ("ai", "Hello", {"input_tokens": 1})
 
 
+def test_an_interrupt_line_has_all_that_its_request_has() -> None:
+    event = an_event(EventType.INTERRUPT, "", request_id="r1", kind="confirm", position="0.0", tool_name="file_delete")
+    shape = request_shape(guard(), drift=())
+    line = run_event_line(event, an_execution(), [shape])
+    assert {name: line[name] for name in shape} == shape
+    assert (line["event"], line["id"], line["position"]) == ("interrupt", 1, "0.0")
+
+
 def test_a_waiting_line_carries_the_open_requests() -> None:
     event = an_event(EventType.WAITING, "Waiting for an answer", request_ids=["r1"])
     line = run_event_line(event, an_execution(), [request_shape(guard(), drift=())])

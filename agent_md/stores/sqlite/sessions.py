@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from agent_md.errors import ConversationBusy, SessionExists, TooManySessions, UnknownRequest, UnknownSession
 from agent_md.executions.history import MESSAGE_EVENTS, first_messages, own_messages
-from agent_md.executions.model import Execution, ExecutionId, NewExecution, Request, RequestId, Status
+from agent_md.executions.model import Event, Execution, ExecutionId, NewExecution, Request, RequestId, Status
 from agent_md.executions.sessions import Session, SessionStatus
 from agent_md.ports import Clock
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.rows import ACTIVE, EXECUTION, REQUEST, dump, to_execution, to_request
+from agent_md.stores.sqlite.rows import ACTIVE, EVENT, EXECUTION, REQUEST, dump, to_event, to_execution, to_request
 
 __all__ = ["Conversation", "SqliteSessions"]
 
@@ -189,6 +189,15 @@ class SqliteSessions:
         for _, events in groupby(rows, key=itemgetter(0)):
             messages += own_messages((key, json.loads(data)) for _, key, data in events)
         return messages
+
+    def events(self, agent: str, session_id: str, *, after: int = 0, limit: int | None = None) -> list[Event]:
+        conversation = self._live(agent, session_id)
+        rows = self._db.all(  # the plus keeps SQLite to the order of events: near the end there are few
+            f"{EVENT} WHERE seq > ? AND +execution_id IN (SELECT x.id FROM executions x"
+            " WHERE x.agent = ? AND x.session_id = ? AND x.parent_id IS NULL AND x.id > ?) ORDER BY seq LIMIT ?",
+            *(after, agent, session_id, conversation.floor, -1 if limit is None else limit),
+        )
+        return [to_event(row) for row in rows]
 
     def _messages_of(self, execution_id: int) -> list[dict[str, Any]]:
         rows = self._db.all(
