@@ -250,6 +250,7 @@ class App:
             workspace=self.settings.workspace,
             resolve_path=lambda path: sandbox.resolve(path, write=False).path,
             spent_today=lambda: self.reading_store.spent(spec.name, local_midnight(time.time())),
+            aside=self.parts.tool_threads.aside,
             close=model.close,
         )
 
@@ -280,7 +281,8 @@ class App:
         )
 
     def close(self) -> None:
-        """Frees the worker and closes the databases."""
+        """Ends the loops of tools, frees the worker and closes the databases."""
+        self.parts.close()
         if self._worker is not None and self._store is not None:
             self._store.forget_worker(self._worker.id)
             self._worker.close()

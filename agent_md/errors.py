@@ -14,6 +14,7 @@ __all__ = [
     "AgentmdError",
     "AnswerConflict",
     "AnswerRefused",
+    "CallClosed",
     "CannotGoOn",
     "ClaimLost",
     "ConfigInvalid",
@@ -217,6 +218,10 @@ class AddressRefused(AgentmdError):
 
 class ClaimLost(AgentmdError):
     """This process no longer drives the execution; whatever it was about to store was not stored."""
+
+
+class CallClosed(ClaimLost):
+    """The call was ended meanwhile: what its tool goes on with begins no step and opens no request."""
 
 
 class ModelFailed(AgentmdError):

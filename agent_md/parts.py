@@ -15,6 +15,7 @@ from agent_md.models.factory import KEY_VARIABLES
 from agent_md.models.pricing import Prices, load_prices
 from agent_md.settings import Settings
 from agent_md.tools.base import Tool
+from agent_md.tools.threads import ToolThreads
 
 if TYPE_CHECKING:
     from agent_md.tools.sandbox import Sandbox
@@ -31,6 +32,12 @@ class AgentParts:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.tool_threads = ToolThreads()
+        """What custom tools of this process run on."""
+
+    def close(self) -> None:
+        """Ends what tools left running, as far as it can be ended."""
+        self.tool_threads.close()
 
     @cached_property
     def prices(self) -> Prices:
@@ -76,6 +83,7 @@ class AgentParts:
                     reserved=RESERVED_NAMES,
                     surroundings=foreign_interrupts,
                     workspace=self.settings.workspace,
+                    threads=self.tool_threads,
                 )
             except UsageError:
                 if not lenient:

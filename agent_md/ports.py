@@ -150,7 +150,9 @@ class Journal(Protocol):
         """Moves a call to `started` with the arguments it runs with. The effect comes after this, never before."""
 
     def pause_call(self, position: Position, requests: Sequence[NewRequest]) -> None:
-        """Moves a call to `paused` and opens the requests (`interrupt`) it waits for; those there are left alone."""
+        """Moves a call to `paused` and opens the requests (`interrupt`) it waits for; those there are left alone.
+
+        Raises CallClosed with nothing written for a tool's requests when the call is not `started` by this driver."""
 
     def finish_call(
         self, position: Position, state: CallState, outcome: CallOutcome, text: str, message: dict[str, Any]
@@ -158,7 +160,9 @@ class Journal(Protocol):
         """Closes a call with its result (`tool_result`): `message` is the tool message in stored form."""
 
     def begin_step(self, position: Position, number: int, function: str) -> None:
-        """Notes that step `number` of a call starts. The effect comes after this."""
+        """Notes that step `number` of a call starts. The effect comes after this.
+
+        Raises CallClosed with nothing written when the call is not `started` by this driver: it was ended meanwhile."""
 
     def end_step(self, position: Position, number: int, result: Any, error: dict[str, Any] | None) -> None:
         """Keeps a step's JSON result, or its error."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
@@ -38,6 +39,8 @@ class Bench:
     resolve_path: Callable[[str], Path]
     spent_today: Callable[[], float | None]
     """US dollars that the agent's executions cost since midnight; None = unknown."""
+    aside: Callable[[Callable[[], Any]], Awaitable[Any]]
+    """Calls a function that may run code of custom tools, such as validators of arguments, off the driver's loop."""
     close: Callable[[], Awaitable[None]]
     """Frees what the drive opened, on its event loop."""
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_md.errors import ToolError
+from agent_md.errors import CallClosed, ToolError
 from agent_md.executions.model import (
     Answer,
     Call,
@@ -210,7 +210,10 @@ class RunningCall:
     def _running_step(self, number: int, name: str) -> Iterator[None]:
         with self._lock:
             self._check_runs()
-            self._bench.journal.begin_step(self._call.position, number, name)
+            try:
+                self._bench.journal.begin_step(self._call.position, number, name)
+            except CallClosed:
+                raise Pause from None  # as for what goes on after the end of its pass: it must not be swallowed
         token = _in_step.set(True)
         try:
             yield

@@ -53,14 +53,11 @@ class ModelNode:
         cut = cut_reason(message)
         if cut is not None:
             unusable = {call["id"] or "": not_run(cut) for call in message.tool_calls}
-        proposals = propose(
-            bench.spec,
-            bench.tools,
-            bench.execution_id,
-            turn,
-            message.tool_calls,
-            settings.max_tool_calls - count_calls(messages),
-            unusable,
+        calls_left = settings.max_tool_calls - count_calls(messages)
+        proposals = await bench.aside(
+            lambda: propose(
+                *(bench.spec, bench.tools, bench.execution_id, turn, message.tool_calls, calls_left, unusable)
+            )
         )
         bench.journal.record_model_step(turn, stored, text_of(message), bench.usage_of(message), proposals, cut=cut)
         bench.sink.stored()

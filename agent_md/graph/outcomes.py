@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from agent_md.errors import ClaimLost, StoreError, ToolError
-from agent_md.executions.model import Call, CallOutcome, CallState
+from agent_md.executions.model import Call, CallOutcome, CallState, StepRecord
 from agent_md.sdk import RequestDenied, RequestExpired
 from agent_md.tools.base import SettledState, Tool
 from agent_md.tools.results import one_line
 
-__all__ = ["MAY_HAVE_RUN", "End", "closing", "failed", "settle", "tool_errors", "unknown"]
+__all__ = ["MAY_HAVE_RUN", "End", "closing", "failed", "settle", "tool_errors", "unknown", "with_steps"]
 
 MAY_HAVE_RUN = "Unknown: the call may have run. It was started and its end was not seen; it is not run again"
 
@@ -21,11 +21,12 @@ _ERROR_LIMIT = 1000
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a call closes; `text` is for the model."""
+    """How a call closes; `text` is for the model. `said_by_tool`: the tool ran to this end, or raised it."""
 
     state: CallState
     outcome: CallOutcome
     text: str
+    said_by_tool: bool = False
 
     def with_note(self, note: str) -> End:
         """The same end, with a sentence before its text."""
@@ -42,6 +43,22 @@ def failed(error: ToolError) -> End:
 
 def unknown(text: str) -> End:
     return End(CallState.UNKNOWN, CallOutcome.UNKNOWN, text)
+
+
+def with_steps(end: End, steps: Mapping[int, StepRecord]) -> End:
+    """The end of a call that did not come to its own: its steps have happened, whatever else is said of it."""
+    if end.said_by_tool or not steps:
+        return end
+    text = f"{end.text}. {_steps_told(steps)}"
+    return replace(end, text=text) if end.outcome in (CallOutcome.UNKNOWN, CallOutcome.DENIED) else unknown(text)
+
+
+def _steps_told(steps: Mapping[int, StepRecord]) -> str:
+    told: dict[str, list[str]] = {}
+    for _, step in sorted(steps.items()):
+        became = "may have run" if step.state is not CallState.FINISHED else "raised" if step.error else "are done"
+        told.setdefault(became, []).append(step.function)
+    return "; ".join(f"these steps of it {became}: {', '.join(names)}" for became, names in told.items()).capitalize()
 
 
 @contextmanager
@@ -64,8 +81,12 @@ def settle(tool: Tool, call: Call) -> End | SettledState:
     return unknown(MAY_HAVE_RUN)
 
 
-def closing(tools: Mapping[str, Tool], call: Call) -> End:
-    """How an open call is closed when its execution ends."""
+def closing(tools: Mapping[str, Tool], call: Call, steps: Mapping[int, StepRecord]) -> End:
+    """How an open call is closed when its execution ends. One that has done `steps` is unknown."""
+    return with_steps(_closing(tools, call), steps)
+
+
+def _closing(tools: Mapping[str, Tool], call: Call) -> End:
     if call.state is CallState.PAUSED:
         text = "Not finished: the execution ended while this call waited for an answer"
         return End(CallState.FINISHED, CallOutcome.FAILED, text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -27,10 +27,10 @@ from agent_md.graph.bench import Bench
 from agent_md.graph.call_context import RunningCall
 from agent_md.graph.gate import confirmation
 from agent_md.graph.messages import to_stored, tool_message
-from agent_md.graph.outcomes import MAY_HAVE_RUN, End, failed, settle, tool_errors, unknown
+from agent_md.graph.outcomes import MAY_HAVE_RUN, End, failed, settle, tool_errors, unknown, with_steps
 from agent_md.graph.state import CallTask
 from agent_md.sdk import Pause, StepUnknown, current_call
-from agent_md.tools.base import Plan, SettledState, TargetChanged, Tool
+from agent_md.tools.base import CutOff, Plan, SettledState, TargetChanged, Tool
 from agent_md.tools.results import storable
 
 __all__ = ["ToolNode"]
@@ -64,7 +64,8 @@ class ToolNode:
                 return self._message(call, call.outcome or CallOutcome.UNKNOWN, call.result or "")
             result = await self._advance(call, asks=state["decision"] == Decision.ASK)
             if isinstance(result, End):
-                return self._close(call, result)
+                steps = self._bench.store.steps(self._bench.execution_id, position)
+                return self._close(call, with_steps(result, steps))
             self._bench.journal.pause_call(position, result.requests)
             self._bench.sink.stored()
 
@@ -114,7 +115,7 @@ class ToolNode:
             if isinstance(settled, End):
                 return settled
             if settled is SettledState.CHANGED:
-                return self._ask_again(call, tool, call.args, gate, "by someone else while the call ran")
+                return await self._ask_again(call, tool, call.args, gate, "by someone else while the call ran")
         if gate:
             return await self._run_approved(call, tool, gate)
         if asks or call.decision is Decision.ASK:
@@ -125,9 +126,9 @@ class ToolNode:
         asked_by = {request.action_digest for request in self._requests(call.position)} - {None}
         for _ in range(_REPLANS):
             try:
-                args, plan = _planned(tool, call.args)
+                args, plan = await self._planned(tool, call.args)
                 if asked_by - {plan.digest}:  # the answers were given to another action than this one
-                    return self._ask_again(call, tool, call.args, [], "since it asked")
+                    return await self._ask_again(call, tool, call.args, [], "since it asked")
                 return await self._perform(call, tool, args, plan)
             except TargetChanged as error:
                 changed = error
@@ -142,18 +143,20 @@ class ToolNode:
         assert given is not None
         assert request.answer is not None
         try:
-            args, plan = _planned(tool, given)
+            args, plan = await self._planned(tool, given)
             if plan.digest == (request.answer.digest or request.digest):
                 return await self._perform(call, tool, args, plan)
         except TargetChanged:
             pass
         except ToolError as error:
             return failed(error)
-        return self._ask_again(call, tool, given, gate, "since this was approved")
+        return await self._ask_again(call, tool, given, gate, "since this was approved")
 
-    def _ask_again(self, call: Call, tool: Tool, given: dict[str, Any], gate: list[Request], since: str) -> End | _Ask:
+    async def _ask_again(
+        self, call: Call, tool: Tool, given: dict[str, Any], gate: list[Request], since: str
+    ) -> End | _Ask:
         try:
-            args, plan = _planned(tool, given)
+            args, plan = await self._planned(tool, given)
         except ToolError as error:
             return failed(error)
         target = plan.preview.resolved if plan.preview else None
@@ -175,22 +178,25 @@ class ToolNode:
                 text = await tool.run(args, plan)
         except Pause as pause:
             fault = running.fault(pause)
-            return failed(ToolError(fault)) if fault else _Ask(tuple(running.asked))
+            return _said(failed(ToolError(fault))) if fault else _Ask(tuple(running.asked))
         except (TargetChanged, ClaimLost, StoreError):
             raise
         except Exception as error:
-            return _timed_out(tool) if limit.expired() else _raised(error, running.fault())
+            return _timed_out(tool) if limit.expired() else _raised(tool, error, running.fault())
         finally:
             running.end()
             current_call.reset(token)
         fault = running.fault()
-        return failed(ToolError(fault)) if fault else End(CallState.FINISHED, CallOutcome.DONE, text)
+        return _said(failed(ToolError(fault)) if fault else End(CallState.FINISHED, CallOutcome.DONE, text))
 
+    async def _planned(self, tool: Tool, given: dict[str, Any]) -> tuple[dict[str, Any], Plan]:
+        def planned() -> tuple[dict[str, Any], Plan]:
+            with tool_errors(tool):
+                args = tool.validate(given)
+                return args, tool.plan(args)
 
-def _planned(tool: Tool, given: dict[str, Any]) -> tuple[dict[str, Any], Plan]:
-    with tool_errors(tool):
-        args = tool.validate(given)
-        return args, tool.plan(args)
+        result: tuple[dict[str, Any], Plan] = await self._bench.aside(planned)
+        return result
 
 
 def _denial(gate: list[Request]) -> Answer | None:
@@ -210,16 +216,25 @@ def _gone(call: Call) -> End:
     return failed(ToolError(f"the tool {call.tool} is gone"))
 
 
-def _raised(error: Exception, fault: str | None) -> End:
+def _said(end: End) -> End:
+    return replace(end, said_by_tool=True)
+
+
+def _raised(tool: Tool, error: Exception, fault: str | None) -> End:
     if fault:
-        return failed(ToolError(fault))
+        return _said(failed(ToolError(fault)))
     if isinstance(error, StepUnknown):
         return unknown(f"{MAY_HAVE_RUN} ({error})")
-    return failed(error if isinstance(error, ToolError) else ToolError(error))
+    if isinstance(error, CutOff):
+        return _cut(tool, str(error))
+    return _said(failed(error if isinstance(error, ToolError) else ToolError(error)))
 
 
 def _timed_out(tool: Tool) -> End:
-    text = f"{tool.name} did not end within {tool.options.timeout:g} s"
+    return _cut(tool, f"{tool.name} did not end within {tool.options.timeout:g} s")
+
+
+def _cut(tool: Tool, text: str) -> End:
     if tool.options.read_only or tool.options.idempotent:
-        return failed(ToolError(text))
+        return _said(failed(ToolError(text)))
     return unknown(f"Unknown: {text}; it may have run")

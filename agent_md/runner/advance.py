@@ -39,7 +39,8 @@ MAX_ATTEMPTS = 3
 """Drives in a row that may end without a new stored row; the next one stops the execution."""
 
 _POLL_S = 0.05
-_CANCEL_GRACE_S = 1.0
+_CANCEL_GRACE_S = 1.8
+"""More than a tool that is given up needs at the most."""
 _LONGEST_LAP_S = 1.0
 """The most time of work between two looks at the clock: what is more, the process was stopped."""
 
@@ -170,7 +171,7 @@ class Runner:
         ended_by: str | None = None,
     ) -> Ending:
         calls = [call for call in self._store.calls(execution_id) if not call.state.closed]
-        ends = [(call.position, closing(tools, call)) for call in calls]
+        ends = [(call.position, closing(tools, call, self._store.steps(execution_id, call.position))) for call in calls]
         closings = tuple((position, end.state, end.outcome, end.text) for position, end in ends)
         return Ending(status, error=error, ended_by=ended_by, closings=closings)
 

@@ -10,7 +10,7 @@ from agent_md.errors import ToolError
 from agent_md.executions.model import CallEffect, Preview, ToolSource
 from agent_md.sdk import ToolOptions
 
-__all__ = ["Plan", "Settled", "SettledState", "TargetChanged", "Tool", "ToolOptions", "declaration"]
+__all__ = ["CutOff", "Plan", "Settled", "SettledState", "TargetChanged", "Tool", "ToolOptions", "declaration"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,10 @@ class Settled:
 
 class TargetChanged(ToolError):
     """The target is no longer what the plan saw; nothing was done."""
+
+
+class CutOff(ToolError):
+    """The call was ended from outside while it ran; it may have had its effect."""
 
 
 class Tool(Protocol):

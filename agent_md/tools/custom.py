@@ -17,7 +17,8 @@ from agent_md.tools.arguments import action_digest
 from agent_md.tools.base import Plan, Settled, SettledState, TargetChanged, Tool, ToolOptions
 from agent_md.tools.langchain_schema import parameters_of, validate_with
 from agent_md.tools.results import one_line
-from agent_md.tools.running import run_langchain_tool
+from agent_md.tools.running import result_of, run_langchain_tool
+from agent_md.tools.threads import ToolThreads
 from agent_md.tools.tool_modules import ModuleUnusable, Source, ToolModule
 
 if TYPE_CHECKING:
@@ -38,13 +39,16 @@ def load_custom_tools(
     reserved: Collection[str],
     surroundings: Surroundings = nullcontext,
     workspace: Path | None = None,
+    threads: ToolThreads | None = None,
 ) -> list[Tool]:
     """The tools of these modules, in order. `reserved` are names that they may not have.
 
-    A module is imported once in a process as long as its source is the same. Each call runs inside a fresh
-    `surroundings()`, and begins with `workspace` as the current folder (None = leaves it). Raises AgentFileInvalid, one line a mistake, with file and line: no such module, errors while it
-    is imported, no tool in it, a name that is taken or that no provider takes.
+    A module is imported once in a process as long as its source is the same. Each call runs on `threads` inside a fresh
+    `surroundings()`, and begins with `workspace` as the current folder (None = leaves it). Raises AgentFileInvalid, one
+    line a mistake, with file and line: no such module, errors while it is imported, no tool in it, a name that is taken
+    or that no provider takes.
     """
+    threads = threads or ToolThreads()
     tools: list[Tool] = []
     mistakes: list[str] = []
     taken = dict.fromkeys(reserved, "a built-in tool")
@@ -60,7 +64,7 @@ def load_custom_tools(
         for tool in found:
             try:
                 _check_name(tool.name, taken)
-                tools.append(CustomTool(module, tool, surroundings, workspace))
+                tools.append(CustomTool(module, tool, threads, surroundings, workspace))
             except ValueError as error:
                 mistakes.append(f"{_place(module, tool)}: {one_line(str(error), 500)}")
             else:
@@ -79,10 +83,16 @@ class CustomTool:
     """
 
     def __init__(
-        self, module: ToolModule, tool: BaseTool, surroundings: Surroundings, workspace: Path | None = None
+        self,
+        module: ToolModule,
+        tool: BaseTool,
+        threads: ToolThreads,
+        surroundings: Surroundings,
+        workspace: Path | None = None,
     ) -> None:
         self._module = module
         self._tool = tool
+        self._threads = threads
         self._surroundings = surroundings
         self._workspace = workspace
         self.name: str = tool.name
@@ -100,6 +110,14 @@ class CustomTool:
         return self._planned(args, self._source())
 
     async def run(self, args: dict[str, Any], plan: Plan) -> str:
+        prepared = await self._threads.on_thread(f"arguments of {self.name}", lambda: self._prepared(args, plan))
+        tool: BaseTool = result_of(self.name, prepared)
+        self._enter_workspace()
+        with self._surroundings():
+            return await run_langchain_tool(tool, args, self._threads, str(self._module.path))
+
+    def _prepared(self, args: dict[str, Any], plan: Plan) -> BaseTool:
+        """The tool of exactly the source that was planned, which takes these arguments. Runs code of the module."""
         source = self._source()
         if self._planned(args, source).digest != plan.digest:
             raise TargetChanged(
@@ -110,9 +128,7 @@ class CustomTool:
             validate_with(tool, args)
         except ValueError as error:
             raise ToolError(f"{self.name} cannot run: {one_line(str(error), 500)}") from error
-        self._enter_workspace()
-        with self._surroundings():
-            return await run_langchain_tool(tool, args)
+        return tool
 
     def settle(self, args: dict[str, Any], effect: CallEffect) -> Settled:
         return Settled(SettledState.CHANGED)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agent_md.errors import CallClosed
 from agent_md.executions.model import (
     CallEffect,
     CallOutcome,
@@ -331,6 +332,8 @@ class TestSteps:
     @pytest.fixture(autouse=True)
     def calls_proposed(self, journal: Journal) -> None:
         record(journal, calls=[proposal(), proposal(0, 1)])
+        for index in (0, 1):
+            journal.start_call(Position(0, index), {}, None)
 
     def test_one_that_started(self, store: Store, journal: Journal) -> None:
         journal.begin_step(FIRST, 0, "send_mail")
@@ -376,6 +379,49 @@ class TestSteps:
         journal.begin_step(FIRST, 0, "send_mail")
         new = taken_over(store, workers, journal)
         new.end_step(FIRST, 0, "sent", None)
+        assert store.steps(journal.claim.execution_id, FIRST)[0].result == "sent"
+
+
+class TestClosedCalls:
+    """What a tool goes on with after its call was ended: the transaction refuses it, whoever asks."""
+
+    @pytest.fixture(autouse=True)
+    def call_started(self, journal: Journal) -> None:
+        record(journal, calls=[proposal()])
+        journal.start_call(FIRST, {}, None)
+
+    @pytest.mark.parametrize("state", [CallState.FINISHED, CallState.UNKNOWN])
+    def test_it_begins_no_step(self, store: Store, journal: Journal, state: CallState) -> None:
+        journal.finish_call(FIRST, state, CallOutcome.UNKNOWN, "cut", tool("cut"))
+        with pytest.raises(CallClosed):
+            journal.begin_step(FIRST, 0, "late")
+        assert store.steps(journal.claim.execution_id, FIRST) == {}
+
+    @pytest.mark.parametrize("state", [CallState.FINISHED, CallState.UNKNOWN])
+    def test_it_opens_no_request(self, store: Store, journal: Journal, state: CallState) -> None:
+        journal.finish_call(FIRST, state, CallOutcome.UNKNOWN, "cut", tool("cut"))
+        with pytest.raises(CallClosed):
+            journal.pause_call(FIRST, [gate_request(journal, source=RequestSource.TOOL)])
+        assert store.requests(journal.claim.execution_id) == []
+
+    def test_nor_does_one_that_waits(self, store: Store, journal: Journal) -> None:
+        journal.pause_call(FIRST, [gate_request(journal, source=RequestSource.TOOL)])
+        with pytest.raises(CallClosed):
+            journal.begin_step(FIRST, 0, "late")
+        assert store.steps(journal.claim.execution_id, FIRST) == {}
+
+    def test_nor_one_that_the_driver_before_started(self, store: Store, journal: Journal, workers: FakeWorkers) -> None:
+        new = taken_over(store, workers, journal)
+        with pytest.raises(CallClosed):
+            new.begin_step(FIRST, 0, "late")
+        new.start_call(FIRST, {}, None)
+        new.begin_step(FIRST, 0, "again")
+        assert list(store.steps(journal.claim.execution_id, FIRST)) == [0]
+
+    def test_a_step_that_was_begun_before_may_still_end(self, store: Store, journal: Journal) -> None:
+        journal.begin_step(FIRST, 0, "send")
+        journal.finish_call(FIRST, CallState.UNKNOWN, CallOutcome.UNKNOWN, "cut", tool("cut"))
+        journal.end_step(FIRST, 0, "sent", None)
         assert store.steps(journal.claim.execution_id, FIRST)[0].result == "sent"
 
 

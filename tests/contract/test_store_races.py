@@ -184,6 +184,7 @@ class TestRaces:
         execution = begin(stores[0])
         journal = journal_of(stores[0], execution)
         [asked] = ask(journal)
+        journal.start_call(stores[0].request(asked).position, {}, None)
 
         def step(number: int) -> None:
             journal.begin_step(stores[0].request(asked).position, number, f"f{number}")

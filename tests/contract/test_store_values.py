@@ -62,6 +62,7 @@ class TestValues:
         message = {"type": "ai", "data": {"content": [value], "id": "x"}}
         call = proposal(args=value, request=gate_request(journal, tool_args=value, payload=value))
         journal.record_model_step(0, message, "", Usage(), [call])
+        journal.start_call(FIRST, value, None)
         journal.begin_step(FIRST, 0, "f")
         journal.end_step(FIRST, 0, value, None)
         execution_id = journal.claim.execution_id

@@ -175,36 +175,43 @@ class TestForms:
 async def test_an_async_tool_that_swallows_its_cancellation_is_given_up(load: Callable[..., Tool]) -> None:
     tool = load(
         '''
-        import asyncio
-        ENDED = asyncio.Event()
+        import asyncio, threading
+        RELEASED, BEGUN, ENDED = asyncio.Event(), threading.Event(), threading.Event()
+        LOOPS = []
         @tool
         async def stubborn() -> str:
             """Stubborn."""
-            while not ENDED.is_set():
+            LOOPS.append(asyncio.get_running_loop())
+            BEGUN.set()
+            while not RELEASED.is_set():
                 try:
-                    await ENDED.wait()
+                    await RELEASED.wait()
                 except asyncio.CancelledError:
                     pass
+            ENDED.set()
             return "late"
         '''
     )
-    others = asyncio.all_tasks()
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.01):
-            await run(tool)
-    left = asyncio.all_tasks() - others
-    assert left
-    tool._module.load(tool._module.read()).ENDED.set()  # type: ignore[attr-defined]
-    await asyncio.wait(left)
+    names = tool._module.load(tool._module.read())  # type: ignore[attr-defined]
+    running = asyncio.create_task(run(tool))
+    await asyncio.to_thread(names.BEGUN.wait)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not names.ENDED.is_set()
+    names.LOOPS[0].call_soon_threadsafe(names.RELEASED.set)
+    assert await asyncio.to_thread(names.ENDED.wait, 10)
 
 
 async def test_an_async_tool_that_is_cancelled_may_tidy_up(load: Callable[..., Tool], tmp_path: Path) -> None:
     tool = load(
         '''
-        import asyncio, pathlib
+        import asyncio, pathlib, threading
+        BEGUN = threading.Event()
         @tool
         async def tidy(path: str) -> str:
             """Tidy."""
+            BEGUN.set()
             try:
                 await asyncio.Event().wait()
             finally:
@@ -212,9 +219,12 @@ async def test_an_async_tool_that_is_cancelled_may_tidy_up(load: Callable[..., T
                 pathlib.Path(path).touch()
         '''
     )
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.01):
-            await run(tool, path=str(tmp_path / "tidied"))
+    running = asyncio.create_task(run(tool, path=str(tmp_path / "tidied")))
+    names = tool._module.load(tool._module.read())  # type: ignore[attr-defined]
+    await asyncio.to_thread(names.BEGUN.wait)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
     assert (tmp_path / "tidied").exists()
 
 

@@ -307,10 +307,11 @@ class TestAtOnce:
         """A call beside it keeps the driver busy until the answer is there, so that one drive runs both passes."""
         before = """
 import asyncio
-go, answered, passes = asyncio.Event(), asyncio.Event(), []
+go, answered, passes, loops = asyncio.Event(), asyncio.Event(), [], []
 @tool
 async def beside() -> str:
     \"\"\"Runs meanwhile.\"\"\"
+    loops.append(asyncio.get_running_loop())
     await answered.wait()
     return ""
 """
@@ -335,7 +336,8 @@ return name
             driving = asyncio.create_task(work.advance(work.create()))
             await eventually(lambda: work.requests())
             work.record(work.the_request(), {"text": "Ann"})
-            work.module().answered.set()
+            await eventually(lambda: work.module().loops)
+            work.module().loops[0].call_soon_threadsafe(work.module().answered.set)
             await driving
 
         asyncio.run(in_one_drive())

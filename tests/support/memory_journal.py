@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from agent_md.errors import ClaimLost
+from agent_md.errors import CallClosed, ClaimLost
 from agent_md.executions.model import (
     Call,
     CallEffect,
@@ -23,6 +23,7 @@ from agent_md.executions.model import (
     Position,
     Proposal,
     RequestId,
+    RequestSource,
     Status,
     StepRecord,
     Usage,
@@ -82,6 +83,8 @@ class MemoryJournal:
 
     def pause_call(self, position: Position, requests: Sequence[NewRequest]) -> None:
         with self._write() as execution:
+            if any(request.source is RequestSource.TOOL for request in requests):
+                self._check_started(position)
             if self._state.call(self._id, position).state.closed:
                 return
             self._move(position, CallState.PAUSED)
@@ -94,8 +97,14 @@ class MemoryJournal:
         with self._write():
             self._close(position, state, outcome, text, message)
 
+    def _check_started(self, position: Position) -> None:
+        found = self._state.call(self._id, position)
+        if (found.state, found.epoch) != (CallState.STARTED, self._claim.epoch):
+            raise CallClosed(f"call {position} was ended meanwhile")
+
     def begin_step(self, position: Position, number: int, function: str) -> None:
         with self._write():
+            self._check_started(position)
             steps = self._state.steps.setdefault((self._id, position), {})
             steps.setdefault(number, StepRecord(function, CallState.STARTED))
 

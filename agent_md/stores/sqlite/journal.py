@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from agent_md.errors import ClaimLost
+from agent_md.errors import CallClosed, ClaimLost
 from agent_md.executions.model import (
     CallEffect,
     CallOutcome,
@@ -21,6 +21,7 @@ from agent_md.executions.model import (
     Position,
     Proposal,
     RequestId,
+    RequestSource,
     Status,
     Usage,
 )
@@ -141,6 +142,8 @@ class SqliteJournal:
 
     def pause_call(self, position: Position, requests: Sequence[NewRequest]) -> None:
         with self._fenced() as now:
+            if any(request.source is RequestSource.TOOL for request in requests):
+                self._check_started(position)
             if self._move(position, CallState.PAUSED):
                 for request in requests:
                     self._open(request, now)
@@ -150,6 +153,14 @@ class SqliteJournal:
     ) -> None:
         with self._fenced() as now:
             self._close_call(position, state, outcome, text, message, now)
+
+    def _check_started(self, position: Position) -> None:
+        row = self._db.one(
+            "SELECT state, epoch FROM calls WHERE execution_id = ? AND turn = ? AND idx = ?",
+            *(self._claim.execution_id, position.turn, position.index),
+        )
+        if row != (CallState.STARTED, self._claim.epoch):
+            raise CallClosed(f"call {position} of execution {self._claim.execution_id} was ended meanwhile")
 
     def _move(self, position: Position, state: CallState) -> bool:
         changed = self._db.run(
@@ -203,6 +214,7 @@ class SqliteJournal:
 
     def begin_step(self, position: Position, number: int, function: str) -> None:
         with self._fenced():
+            self._check_started(position)
             self._db.run(
                 "INSERT OR IGNORE INTO steps (execution_id, turn, idx, number, function, state)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
