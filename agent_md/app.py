@@ -66,7 +66,7 @@ class App:
         """Parts are made once, also when several threads ask for them first."""
         self.worked_on: set[ExecutionId] = set()
         """The executions that this process drove or followed; who ends it may have to tell of them."""
-        self.parts = AgentParts(settings)
+        self.parts = AgentParts(settings, self.give_back.ask)
         self.checks = AgentChecks(settings, self.parts, lambda: self.registry, self._bench, lambda: self.reading_store)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from agent_md.models.factory import KEY_VARIABLES
 from agent_md.models.pricing import Prices, load_prices
 from agent_md.settings import Settings
 from agent_md.tools.base import Tool
-from agent_md.tools.threads import ToolThreads
+from agent_md.tools.threads import MOST_ABANDONED, ToolThreads
 
 if TYPE_CHECKING:
     from agent_md.tools.sandbox import Sandbox
@@ -30,9 +30,10 @@ _SHORTEST_SECRET = 8
 class AgentParts:
     """Makes parts of agents from the workspace's settings."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, on_exhausted: Callable[[str], None] = lambda _: None) -> None:
+        """`on_exhausted` is called with the reason when too many threads of tools did not end."""
         self.settings = settings
-        self.tool_threads = ToolThreads()
+        self.tool_threads = ToolThreads(lambda: on_exhausted(f"{MOST_ABANDONED} threads of tools did not end"))
         """What custom tools of this process run on."""
 
     def close(self) -> None:
