@@ -32,6 +32,7 @@ __all__ = [
     "RequestRefused",
     "ServerRunning",
     "ServerUnreachable",
+    "SessionBusy",
     "SessionExists",
     "SessionNotInterrupted",
     "SeveralOpen",
@@ -112,6 +113,16 @@ class ConversationWaiting(UsageError):
 
 class ConversationBusy(UsageError):
     """A turn of the session is under way, and it takes one at a time; nothing was created."""
+
+
+class SessionBusy(UsageError):
+    """A session takes no message now. `interrupts` has id and type of each question that is open, oldest first, and
+    `waiting` the executions that ask them; both are empty while its turn only runs."""
+
+    def __init__(self, message: str, interrupts: tuple[tuple[str, str], ...], waiting: tuple[int, ...]) -> None:
+        super().__init__(message)
+        self.interrupts = interrupts
+        self.waiting = waiting
 
 
 class UnknownSession(UsageError):
@@ -266,6 +277,7 @@ _CODES: dict[type[AgentmdError], Codes] = {
     SeveralOpen: Codes(2, 409),
     ConversationWaiting: Codes(2, 409),
     ConversationBusy: Codes(2, 409),
+    SessionBusy: Codes(2, 409),
     UnknownSession: Codes(2, 404),
     SessionExists: Codes(2, 409),
     SessionNotInterrupted: Codes(2, 409),

@@ -14,6 +14,7 @@ from agent_md.errors import (
     AgentmdError,
     AnswerConflict,
     ConversationWaiting,
+    SessionBusy,
     SeveralOpen,
     SeveralSessions,
     codes_of,
@@ -37,12 +38,26 @@ async def _ours(_request: Request, error: Exception) -> JSONResponse:
     status = codes_of(error).http
     if status == 500:
         log.error("a request failed", exc_info=error)
-    return JSONResponse({"detail": str(error), **_beside(error)}, status)
+    return JSONResponse({"detail": _said(error), **_beside(error)}, status)
+
+
+def _said(error: AgentmdError) -> str:
+    """Its text, with routes where that of commands has commands."""
+    if not isinstance(error, ConversationWaiting):
+        return str(error)
+    first = f"/executions/{error.waiting[0]}"
+    return (
+        f"this conversation already waits for a human (execution {', '.join(map(str, error.waiting))}), and nothing was "
+        f"started; GET {first}/pending shows what is asked, POST {first}/respond answers it, DELETE {first} ends it"
+    )
 
 
 def _beside(error: AgentmdError) -> dict[str, Any]:
     if isinstance(error, ConversationWaiting):
         return {"waiting": list(error.waiting)}
+    if isinstance(error, SessionBusy):
+        asked = [{"interrupt_id": interrupt_id, "type": kind} for interrupt_id, kind in error.interrupts]
+        return {"interrupts": asked, "waiting": list(error.waiting)}
     if isinstance(error, SeveralOpen):
         return {"open": list(error.open)}
     if isinstance(error, SeveralSessions):

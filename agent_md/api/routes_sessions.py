@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from agent_md.api.context import ServerContext
 from agent_md.api.errors import documented
 from agent_md.api.schemas import Detail
 from agent_md.api.session_places import Place, SessionPlace, in_agent_path, uuid_of
@@ -28,7 +29,14 @@ from agent_md.api.session_stream import session_stream
 from agent_md.api.sse import sse_response
 from agent_md.api.strict_body import StrictRoute
 from agent_md.api.waiting import while_running
-from agent_md.errors import SessionNotInterrupted, UnknownRequest, UsageError
+from agent_md.errors import (
+    ConversationBusy,
+    ConversationWaiting,
+    SessionBusy,
+    SessionNotInterrupted,
+    UnknownRequest,
+    UsageError,
+)
 from agent_md.executions.chat_messages import beside_text, chat_message, stored_message
 from agent_md.executions.model import Call, HookTarget, RequestId, TriggerKind
 from agent_md.executions.model import Request as HumanRequest
@@ -36,6 +44,7 @@ from agent_md.executions.sessions import Session as FoundSession
 from agent_md.executions.sessions import SessionStatus
 from agent_md.executions.views import answer_from_view, decision_view
 from agent_md.shapes import session_shape, session_summary
+from agent_md.webhooks.reach import check_reach
 from agent_md.webhooks.targets import check_target
 
 __all__ = ["router"]
@@ -150,17 +159,21 @@ async def post_message(place: Place, session_id: str, body: PostMessage, respons
     _refuse_roles(place, [body])
     if body.role != "user":
         raise UsageError(f"a message of the role {body.role} begins no turn; give it in the `state` of a new session")
-    context.app.start(
-        session.agent,
-        message=body.content,
-        trigger=TriggerKind.API,
-        session_id=session.id,
-        session_must_exist=True,
-        exclusive=True,
-        said=beside_text(body.model_dump()),
-        hook=None if body.webhook is None else _target(body.webhook),
-        claimed=False,
-    )
+    hook = None if body.webhook is None else await _target(context, body.webhook)
+    try:
+        context.app.start(
+            session.agent,
+            message=body.content,
+            trigger=TriggerKind.API,
+            session_id=session.id,
+            session_must_exist=True,
+            exclusive=True,
+            said=beside_text(body.model_dump()),
+            hook=hook,
+            claimed=False,
+        )
+    except (ConversationBusy, ConversationWaiting):
+        raise _busy(place, session) from None
     context.hub.stored()
     response.headers["Location"] = place.path_of(session)
     return {"session_id": session.id, "status": "running"}
@@ -207,8 +220,27 @@ def _refuse_roles(place: SessionPlace, given: Sequence[GivenMessage]) -> None:
             )
 
 
-def _target(webhook: Webhook) -> HookTarget:
-    return check_target(HookTarget(webhook.url, webhook.token, webhook.secret, webhook.include_messages))
+async def _target(context: ServerContext, webhook: Webhook) -> HookTarget:
+    target = check_target(HookTarget(webhook.url, webhook.token, webhook.secret, webhook.include_messages))
+    return await check_reach(target, context.app.settings.http.allow_hosts)
+
+
+def _busy(place: SessionPlace, session: FoundSession) -> SessionBusy:
+    """Why the session takes no message, and what to do about it."""
+    asked = place.context.store.sessions.open_requests(session.agent, session.id)
+    interrupts = tuple((str(request.id), _view(place, request)["type"]) for request in asked)
+    path = place.path_of(session)
+    begin = f"the session {session.id} of {session.agent} takes no message now"
+    if not interrupts:
+        text = f"{begin}: its turn is running; GET {path}?wait=true answers when it ends or asks something"
+    else:
+        named = ", ".join(f"{interrupt_id} ({kind})" for interrupt_id, kind in interrupts)
+        text = f"{begin}: it asks {named}; answer each with POST {path}/resume, or end the session with DELETE {path}"
+    return SessionBusy(text, interrupts, tuple(dict.fromkeys(int(request.execution_id) for request in asked)))
+
+
+def _view(place: SessionPlace, request: HumanRequest) -> dict[str, Any]:
+    return decision_view(request, _call(place, request))
 
 
 def _shown(place: SessionPlace, session: FoundSession) -> dict[str, Any]:
@@ -218,7 +250,7 @@ def _shown(place: SessionPlace, session: FoundSession) -> dict[str, Any]:
         asked = sessions.open_requests(session.agent, session.id)
         if not asked:  # another process took the last answer since
             session = sessions.get(session.agent, session.id)
-    return session_shape(session, [decision_view(request, _call(place, request)) for request in asked])
+    return session_shape(session, [_view(place, request) for request in asked])
 
 
 def _call(place: SessionPlace, request: HumanRequest) -> Call:

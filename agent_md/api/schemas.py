@@ -75,11 +75,20 @@ class Detail(Open):
     detail: str = Field(examples=["there is no execution 42; `agentmd logs` lists them"])
 
 
+class OpenInterrupt(Open):
+    interrupt_id: str
+    type: str
+
+
 class Conflict(Detail):
     """An error with what stands in the way."""
 
     waiting: list[int] | None = Field(default=None, description="Executions that wait for a human.")
     open: list[str] | None = Field(default=None, description="Ids of the open requests, oldest first.")
+    interrupts: list[OpenInterrupt] | None = Field(
+        default=None,
+        description="What a session asks that takes no message now, oldest first; none while it only runs.",
+    )
     agents: list[str] | None = Field(default=None, description="Agents that have a session of this id.")
     outcome: str | None = Field(default=None, description="How the request was decided.")
     answered_by: str | None = None

@@ -19,6 +19,7 @@ _LONGEST = {"question": 2000, "header": 60, "label": 200, "description": 2000, "
 _QUESTION_FIELDS = ("question", "header", "multiSelect", "options")
 _OPTION_FIELDS = ("label", "description", "markdown")
 _MAY_BE_EMPTY = ("description", "markdown")
+_MAY_BE_MISSING = ("multiSelect", "markdown")
 _SHOWN_PROBLEMS = 8
 
 
@@ -39,7 +40,6 @@ QUESTIONS_SCHEMA: dict[str, Any] = _list_schema(
     {
         "question": _text_schema("question", "The whole question. No two questions are the same."),
         "header": _text_schema("header", "What it is about in a word or two, at most 12 characters if possible."),
-        "multiSelect": {"type": "boolean", "description": "Whether several options may be picked."},
         "options": _list_schema(
             _OPTIONS,
             "What can be picked, 2 to 4 options with different labels. Do not add an option like Other: the human can "
@@ -51,14 +51,16 @@ QUESTIONS_SCHEMA: dict[str, Any] = _list_schema(
             },
             required=2,
         ),
+        "multiSelect": {"type": "boolean", "description": "Whether several options may be picked; if not said, one."},
     },
-    required=4,
+    required=3,
 )
 """What a model is told. Unknown fields are refused too; it does not say so, as some providers do not know how."""
 
 
 def checked_questions(value: Any) -> tuple[dict[str, Any], ...]:
-    """The questions with exactly their known fields; an empty preview is none. Checked again, they stay the same.
+    """The questions with exactly their known fields; without `multiSelect` that is false, and an empty preview is none.
+    Checked again, they stay the same.
 
     Raises TypeError for what is no list, ValueError naming each field that does not fit, and for more than
     `PAYLOAD_LIMIT` bytes.
@@ -72,7 +74,7 @@ def checked_questions(value: Any) -> tuple[dict[str, Any], ...]:
         raise ValueError("; ".join([*problems[:_SHOWN_PROBLEMS], *more]))
     questions = tuple(
         {
-            **_picked(question, _QUESTION_FIELDS),
+            **_picked({"multiSelect": False, **question}, _QUESTION_FIELDS),
             "options": [_picked(each, _OPTION_FIELDS) for each in question["options"]],
         }
         for question in value
@@ -166,7 +168,7 @@ def _object(place: str, value: Any, fields: Sequence[str]) -> Iterator[str]:
         yield f"{place}: is {brief(value)}, expected an object with {', '.join(fields)}"
         return
     for name in fields:
-        if name not in value and name != "markdown":
+        if name not in value and name not in _MAY_BE_MISSING:
             yield f"{place}.{name}: is missing"
     for name in value:
         if name not in fields:

@@ -14,7 +14,7 @@ import httpx
 from agent_md.errors import AddressRefused
 from agent_md.outbound.addresses import host_allowed, is_public, plain_host
 
-__all__ = ["GuardedTransport", "Resolve", "resolve"]
+__all__ = ["GuardedTransport", "Resolve", "allowed_addresses", "resolve"]
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host for a port, best first. Raises OSError when there are none."""
@@ -67,7 +67,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         self._inner = httpx.AsyncHTTPTransport(limits=_NO_REUSE)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        addresses = await self._addresses(request.url)
+        addresses = await allowed_addresses(request.url, self._allowed, self._resolve)
         server = request.url.raw_host.decode("ascii").removesuffix(".")
         for number, address in enumerate(addresses, 1):
             pinned = httpx.Request(
@@ -84,25 +84,30 @@ class GuardedTransport(httpx.AsyncBaseTransport):
                     raise
         raise httpx.ConnectError(f"{server} has no address")
 
-    async def _addresses(self, url: httpx.URL) -> Sequence[str]:
-        host = url.raw_host.decode("ascii")
-        if url.scheme not in ("http", "https") or not host:
-            raise AddressRefused("the address is not one of http or https; nothing was sent")
-        if url.userinfo:
-            raise AddressRefused(
-                f"the address of {host} has a name or a password in it; nothing was sent. Give them in a header"
-            )
-        port = url.port or (443 if url.scheme == "https" else 80)
-        try:
-            addresses = await self._resolve(host, port)
-        except OSError as error:
-            raise httpx.ConnectError(f"{host} cannot be found: {error.strerror or error}") from error
-        if not (host_allowed(host, self._allowed) or host_allowed(url.host, self._allowed)):
-            _refuse_private(host, addresses)
-        return addresses
-
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+async def allowed_addresses(url: httpx.URL, allowed: Collection[str], resolve: Resolve = resolve) -> Sequence[str]:
+    """The addresses at which a URL may be asked; `allowed` are hosts as `plain_host` writes them.
+
+    Raises AddressRefused as GuardedTransport does, ConnectError when no name is found.
+    """
+    host = url.raw_host.decode("ascii")
+    if url.scheme not in ("http", "https") or not host:
+        raise AddressRefused("the address is not one of http or https; nothing was sent")
+    if url.userinfo:
+        raise AddressRefused(
+            f"the address of {host} has a name or a password in it; nothing was sent. Give them in a header"
+        )
+    port = url.port or (443 if url.scheme == "https" else 80)
+    try:
+        addresses = await resolve(host, port)
+    except OSError as error:
+        raise httpx.ConnectError(f"{host} cannot be found: {error.strerror or error}") from error
+    if not (host_allowed(host, allowed) or host_allowed(url.host, allowed)):
+        _refuse_private(host, addresses)
+    return addresses
 
 
 def _refuse_private(host: str, addresses: Sequence[str]) -> None:

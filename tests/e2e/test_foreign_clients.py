@@ -17,6 +17,21 @@ from tests.support.world import World
 CONFIG = "server: {max_concurrent: 1, trusted_roles: [user, assistant, system, tool]}\n"
 
 
+ASKER = "---\nname: asker\nmodel: {provider: script, name: asker}\n---\nAsk.\n"
+ASKING = """
+conversations:
+  - turns:
+      - calls:
+          - name: ask_user_question
+            args:
+              questions:
+                - question: Which database?
+                  header: Database
+                  options: [{label: SQLite, description: One file}, {label: Postgres, description: A server}]
+      - {text: Thanks.}
+"""
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     world = talking_world(tmp_path_factory.mktemp("foreign") / "ws", CONFIG)
@@ -25,6 +40,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     (agents / "mounted.md").write_text(
         worker.replace("name: worker\n", "name: mounted\npaths: {out: {path: output, mode: ro}, data: ./data}\n", 1)
     )
+    (agents / "asker.md").write_text(ASKER)
+    (agents / "_config/scripts/asker.yaml").write_text(ASKING)
     (agents / "cafe.md").write_text(worker.replace("name: worker\n", "name: Café\n", 1))
     (world.workspace / "output").mkdir()
     (world.workspace / "data").mkdir()
@@ -141,6 +158,61 @@ class TestUnknownKeys:
         assert talk.told("hello", role="user", webhook=None, **lacking)["status"] == "idle"
         refused = talk.say("hello", reasoning="because")
         assert (refused.status, refused.body["detail"][0]["loc"]) == (422, ["body", "reasoning"])
+
+
+class TestSessions:
+    def test_a_question_that_does_not_say_whether_several_are_picked_is_asked(self, server: Server) -> None:
+        talk = Talk.begin(server, base="/agents/asker")
+        (asked,) = talk.told("hello")["interrupts"]
+        assert asked["payload"]["questions"][0]["multiSelect"] is False
+        refused = talk.resume(asked, {"answers": {"Which database?": ["SQLite", "Postgres"]}})
+        assert refused.status == 422
+        assert talk.resume(asked, {"answers": {"Which database?": "SQLite"}}).status == 200
+        assert talk.rest()["response"]["content"] == "Thanks."
+
+    @pytest.mark.parametrize("base", [WORKER, ""])
+    def test_one_that_asks_names_its_interrupts_and_where_to_answer(self, server: Server, base: str) -> None:
+        talk = Talk(server.client, Talk.begin(server).id, base)
+        talk.told("two")
+        (turn,) = talk.executions()
+        busy = talk.say("more")
+        assert busy.status == 409
+        ids = [interrupt["interrupt_id"] for interrupt in talk.get().body["interrupts"]]
+        assert busy.body["interrupts"] == [{"interrupt_id": each, "type": "tool_approval"} for each in ids]
+        assert busy.body["waiting"] == [turn["id"]]
+        assert f"POST {talk.path}/resume" in busy.body["detail"]
+        assert all(f"{each} (tool_approval)" in busy.body["detail"] for each in ids)
+        assert "agentmd" not in busy.body["detail"]
+
+    def test_one_that_runs_says_how_to_wait(self, server: Server) -> None:
+        talk = Talk.begin(server)
+        talk.say("slow")
+        busy = talk.say("more")
+        assert (busy.status, busy.body["interrupts"], busy.body["waiting"]) == (409, [], [])
+        assert f"GET {talk.path}?wait=true" in busy.body["detail"]
+        talk.delete()
+
+    def test_a_run_that_is_refused_for_one_that_waits_names_routes(self, server: Server) -> None:
+        execution = run(server.client, {"message": "one", "session_id": "refused"})
+        wait_for(server.client, execution, "waiting")
+        refused = server.client.post(f"{WORKER}/run", {"session_id": "refused"})
+        assert (refused.status, refused.body["waiting"]) == (409, [execution])
+        assert f"POST /executions/{execution}/respond" in refused.body["detail"]
+        assert "agentmd" not in refused.body["detail"]
+        server.client.request("DELETE", f"/executions/{execution}")
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            *("http://127.0.0.1:9000/", "http://localhost/", "https://10.0.0.1/hook", "http://[::1]/"),
+            *("http://2130706433/", "http://169.254.169.254/latest", "ftp://example.com/"),
+        ],
+    )
+    def test_a_webhook_that_would_never_be_sent_begins_no_turn(self, server: Server, url: str) -> None:
+        talk = Talk.begin(server)
+        refused = talk.say("hello", webhook={"url": url})
+        assert (refused.status, "the webhook cannot be used" in refused.body["detail"]) == (422, True)
+        assert talk.executions() == []
 
 
 def test_who_answers_is_told_from_our_own_names(server: Server) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from pathlib import Path
 
 import httpx
 import pytest
 
-from agent_md.errors import AddressRefused
+from agent_md.errors import AddressRefused, UsageError
+from agent_md.executions.model import HookTarget
 from agent_md.outbound.transport import GuardedTransport, resolve
+from agent_md.webhooks.reach import check_reach
 from tests.support.receiver import Receiver, answer, receiver
 
 CERTIFICATE = Path(__file__).parents[1] / "fixtures/hooks-lan.pem"
@@ -52,6 +54,23 @@ async def get(url: str, names: Names | None = None, allow: Sequence[str] = (), *
 async def test_addresses_that_are_not_public_are_refused(host: str) -> None:
     with pytest.raises(AddressRefused, match="nothing was sent"):
         await get(f"http://{host}:9/")
+
+
+async def test_a_webhook_is_refused_beforehand_if_every_delivery_would_be() -> None:
+    names = Names(
+        inside_example=["10.1.2.3"], mixed_example=["93.184.216.34", "10.1.2.3"], out_example=["93.184.216.34"]
+    )
+
+    def found_later(host: str, port: int) -> Awaitable[Sequence[str]]:
+        raise OSError("no such name")
+
+    for host in ("127.0.0.1", "0x7f.1", "inside.example", "mixed.example"):
+        with pytest.raises(UsageError, match="the webhook cannot be used: "):
+            await check_reach(HookTarget(f"http://{host}/x"), (), resolve=names)
+    for target in (HookTarget("http://out.example/x"), HookTarget("https://93.184.216.34/")):
+        assert await check_reach(target, (), resolve=names) is target
+    assert await check_reach(HookTarget("http://inside.example/"), ("Inside.example",), resolve=names)
+    assert await check_reach(HookTarget("http://nowhere.example/"), (), resolve=found_later)
 
 
 async def test_a_name_at_a_private_address_is_refused(there: Receiver) -> None:

@@ -15,7 +15,7 @@ from agent_md.errors import AnswerRefused, InvalidArguments
 from agent_md.executions.answers import validate_response
 from agent_md.executions.json_values import PAYLOAD_LIMIT, json_size
 from agent_md.executions.model import Outcome, RequestKind
-from agent_md.executions.questions import QUESTIONS_SCHEMA, checked_questions
+from agent_md.executions.questions import QUESTIONS_SCHEMA, checked_questions, read_answers
 from agent_md.sdk import Pause, RequestDenied, RequestExpired, request_questions
 from agent_md.tools.ask_user_question import AskUserQuestion
 from agent_md.tools.base import declaration
@@ -49,7 +49,6 @@ BAD: list[tuple[Any, str]] = [
     (changed(header=...), "questions[0].header: is missing"),
     (changed(header=""), "questions[0].header: is empty"),
     (changed(header="x" * 61), "questions[0].header: has 61 characters"),
-    (changed(multiSelect=...), "questions[0].multiSelect: is missing"),
     (changed(multiSelect="false"), "questions[0].multiSelect: is 'false', expected true or false"),
     (changed(multiSelect=None), "questions[0].multiSelect: is None"),
     (changed(multiSelect=1), "questions[0].multiSelect: is 1"),
@@ -87,6 +86,14 @@ def test_what_cannot_be_asked_goes_back_with_the_place_and_an_example(questions:
         request_questions(questions)
     assert why in str(raised.value)
     assert call.asked == []
+
+
+def test_without_a_word_about_several_options_one_is_picked() -> None:
+    asked = {name: value for name, value in DATABASE.items() if name != "multiSelect"}
+    (question,) = AskUserQuestion().validate({"questions": [asked]})["questions"]
+    assert question == {**DATABASE, "multiSelect": False}
+    assert "multiSelect" not in QUESTIONS_SCHEMA["items"]["required"]
+    assert read_answers([question], {"answers": {"Which database?": "SQLite"}}) == {"Which database?": "SQLite"}
 
 
 @pytest.mark.parametrize("questions", [None, "Which?", {"question": "Which?"}, 7])
