@@ -20,7 +20,6 @@ from agent_md.checking import AgentChecks
 from agent_md.drift import drift_of
 from agent_md.engines.giving_back import GiveBack
 from agent_md.errors import AgentDisabled, UnknownExecution
-from agent_md.executions.days import local_midnight
 from agent_md.executions.model import (
     Drift,
     Execution,
@@ -151,7 +150,7 @@ class App:
         It begins with the agent's `history` of its conversation. `said` is kept with the human message (fields of its
         stored form); `session_must_exist`, `exclusive` and `hook` as in NewExecution. Raises UsageError, with nothing
         created: unknown, invalid or disabled agent, no key, a limit that cannot be kept, rules that name unknown tools,
-        a conversation that waits (ConversationWaiting), a session that is busy or not there.
+        a conversation that waits (ConversationWaiting), money that is spent (BudgetSpent), a session that is busy or not there.
         """
         spec = self.runnable_spec(name)
         system, human = self.parts.prompt(spec, args, message)
@@ -169,6 +168,7 @@ class App:
                 session_must_exist=session_must_exist,
                 exclusive=exclusive,
                 hook=hook,
+                budget=self.parts.budget(spec),
             ),
             spec=spec.to_json(),
             spec_digest=spec.digest,
@@ -234,10 +234,9 @@ class App:
 
         prices = self.parts.prices  # a mistake in them is told before a model is asked
         tools = self.parts.tools(spec, lenient=True)
+        declarations = [declaration(tool) for tool in tools.values()]
         sandbox = self.parts.sandbox(spec)
-        model = SpecModel(
-            spec, [declaration(tool) for tool in tools.values()], self.settings.environment(), self.parts.scripts_dir
-        )
+        model = SpecModel(spec, declarations, self.settings.environment(), self.parts.scripts_dir)
         return Bench(
             execution=execution,
             spec=spec,
@@ -249,8 +248,8 @@ class App:
             sink=sink,
             workspace=self.settings.workspace,
             resolve_path=lambda path: sandbox.resolve(path, write=False).path,
-            spent_today=lambda: self.reading_store.spent(spec.name, local_midnight(time.time())),
             aside=self.parts.tool_threads.aside,
+            budget_of=lambda history: self.parts.budget(spec, history, declarations),
             close=model.close,
         )
 

@@ -69,7 +69,7 @@ class AgentChecks:
         if not limits or spec.model.provider == "script" or price is not None:
             return
         raise UsageError(
-            f"{spec.name}: settings.{limits[0]} is set, but the price of {spec.model} is unknown. Give it in a file "
+            f"{spec.name}: settings.{limits[0]} is set, but the price of {spec.model} is unknown, so the limit cannot hold. Give it in a file "
             "that `prices` in config.yaml names, or remove the limit and use max_execution_tokens"
         )
 

@@ -14,6 +14,7 @@ __all__ = [
     "AgentmdError",
     "AnswerConflict",
     "AnswerRefused",
+    "BudgetSpent",
     "CallClosed",
     "CannotGoOn",
     "ClaimLost",
@@ -109,6 +110,10 @@ class ConversationWaiting(UsageError):
     def __init__(self, message: str, waiting: tuple[int, ...]) -> None:
         super().__init__(message)
         self.waiting = waiting
+
+
+class BudgetSpent(UsageError):
+    """`max_cost_usd_per_day` refused a new execution; nothing was created."""
 
 
 class ConversationBusy(UsageError):
@@ -276,6 +281,7 @@ _CODES: dict[type[AgentmdError], Codes] = {
     NeverAsked: Codes(2, 404),
     SeveralOpen: Codes(2, 409),
     ConversationWaiting: Codes(2, 409),
+    BudgetSpent: Codes(2, 409),
     ConversationBusy: Codes(2, 409),
     SessionBusy: Codes(2, 409),
     UnknownSession: Codes(2, 404),

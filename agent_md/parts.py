@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent_md.agents.rules import hides
 from agent_md.agents.spec import AgentSpec
 from agent_md.agents.text import Prompt, render
 from agent_md.errors import UsageError
+from agent_md.executions.days import local_midnight
+from agent_md.executions.spending import LATE_S, Budget
+from agent_md.models.estimate import estimate_call, estimate_first_call
 from agent_md.models.factory import KEY_VARIABLES
 from agent_md.models.pricing import Prices, load_prices
 from agent_md.settings import Settings
@@ -18,6 +22,8 @@ from agent_md.tools.base import Tool
 from agent_md.tools.threads import MOST_ABANDONED, ToolThreads
 
 if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
     from agent_md.tools.sandbox import Sandbox
 
 __all__ = ["AgentParts"]
@@ -68,6 +74,24 @@ class AgentParts:
         }
         values = {environ[name] for name in named if len(environ.get(name, "")) >= _SHORTEST_SECRET}
         return named | {name for name, value in environ.items() if value in values}
+
+    def budget(
+        self,
+        spec: AgentSpec,
+        history: Sequence[BaseMessage] | None = None,
+        declarations: Sequence[Mapping[str, Any]] = (),
+    ) -> Budget | None:
+        """What limits the money of a model call with this history, None = of the first one of a new execution. None if
+        the agent has no limit of a day."""
+        limit = spec.settings.max_cost_usd_per_day
+        if limit is None:
+            return None
+        if history is None:
+            estimate = estimate_first_call(spec, self.scripts_dir)
+        else:
+            estimate = estimate_call(spec, history, declarations, self.prices, self.scripts_dir)
+        now = time.time()
+        return Budget(limit, local_midnight(now), now - LATE_S, estimate.price, estimate.is_bound)
 
     def tools(self, spec: AgentSpec, *, lenient: bool = False) -> dict[str, Tool]:
         """The tools of an agent by name. With `lenient` a module that cannot be loaded is left out, else UsageError."""

@@ -37,6 +37,7 @@ from agent_md.executions.model import (
     WorkerId,
 )
 from agent_md.executions.sessions import Session
+from agent_md.executions.spending import Budget, Grant, Refusal
 
 __all__ = [
     "AnswerReceipt",
@@ -145,6 +146,11 @@ class Journal(Protocol):
         """Stores AI message `turn` (`ai`), its usage, a journal row a call in state `proposed` (`tool_call`), and the
         requests of all guarded calls (`interrupt`), at once. `cut`: why the message stopped before its end. If the turn
         is there already, nothing of this is."""
+
+    def reserve(self, budget: Budget) -> Grant:
+        """Holds, for the model call that comes next, what it may cost, if it fits under the limit with what is spent and
+        what is held for calls of other executions; see `spending.judge`. It is held until the message is stored, the
+        drive ends or its worker is dead, and once for an execution."""
 
     def start_call(self, position: Position, args: dict[str, Any], effect: CallEffect | None) -> None:
         """Moves a call to `started` with the arguments it runs with. The effect comes after this, never before."""
@@ -257,8 +263,11 @@ class Store(Protocol):
         `executions.history.first_messages` makes it, decided in the same transaction. A session is begun if need be, or
         UnknownSession and ConversationBusy are raised as `new` wants it.
 
+        With `new.budget`, raises BudgetSpent when its first call would not be made. That and ConversationWaiting leave a
+        refusal.
+
         With `idempotency`, before all this: an execution of the agent that was created with this key is given back as
-        it is when the body was the same, else IdempotencyMismatch is raised. A refused creation leaves no trace."""
+        it is when the body was the same, else IdempotencyMismatch is raised. A refused creation leaves no other trace."""
 
     def execution(self, execution_id: ExecutionId) -> Execution:
         """Raises UnknownExecution."""
@@ -284,6 +293,16 @@ class Store(Protocol):
 
     def spent(self, agent: str, since: float) -> float | None:
         """US dollars for the model calls of an agent's executions since then; None if the cost of one is unknown."""
+
+    def refusals(
+        self,
+        *,
+        agents: Collection[str] | None = None,
+        session_id: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Refusal]:
+        """Runs that were not created, newest first; at least the last 1,000 of all agents are kept."""
 
     def seed(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
         """The first messages of the execution in stored form."""

@@ -17,6 +17,7 @@ from agent_md.agents.spec import AgentSpec
 from agent_md.executions.chat_messages import reply
 from agent_md.executions.model import Drift, Event, EventType, Execution, Request
 from agent_md.executions.sessions import Session, SessionStatus, error_of
+from agent_md.executions.spending import Refusal
 from agent_md.executions.views import preview_shape
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "execution_shape",
     "invalid_shape",
     "iso_time",
+    "refusal_shape",
     "request_shape",
     "run_event_line",
     "session_shape",
@@ -124,6 +126,19 @@ def execution_shape(execution: Execution) -> dict[str, Any]:
 def execution_detail(execution: Execution, pending: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """One execution by itself: also its final text, and the shapes of its open requests."""
     return {**execution_shape(execution), "output_data": execution.output, "pending": list(pending)}
+
+
+def refusal_shape(refusal: Refusal) -> dict[str, Any]:
+    """A run that was refused and not created. `kind`: `budget` or `pending`."""
+    return {
+        "id": refusal.id,
+        "agent_id": refusal.agent,
+        "trigger": str(refusal.trigger),
+        "session_id": refusal.session_id,
+        "kind": str(refusal.kind),
+        "reason": refusal.reason,
+        "timestamp": iso_time(refusal.at),
+    }
 
 
 def event_shape(event: Event) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from agent_md.api.schemas import (
     ExecutionDetail,
     ExecutionSummary,
     PendingRequest,
+    RefusedRun,
     RespondAnswer,
     RespondBody,
     StatusName,
@@ -27,7 +28,7 @@ from agent_md.api.strict_body import StrictRoute
 from agent_md.errors import UnknownRequest
 from agent_md.executions.answers import client_name
 from agent_md.executions.model import ExecutionId, Status
-from agent_md.shapes import event_shape, execution_detail, execution_shape
+from agent_md.shapes import event_shape, execution_detail, execution_shape, refusal_shape
 
 __all__ = ["router"]
 
@@ -64,6 +65,21 @@ async def executions(
         offset=offset,
     )
     return [execution_shape(execution) for execution in found]
+
+
+@router.get("/refusals", response_model=list[RefusedRun], responses=documented(422))
+async def refusals(
+    context: Context,
+    agent: str | None = None,
+    session_id: str | None = None,
+    limit: _Limit = 50,
+    offset: _Offset = 0,
+) -> list[dict[str, Any]]:
+    """Runs that were refused, for money or because their conversation waits; newest first. None of them is an
+    execution."""
+    agents = None if agent is None else {agent, *context.names_like(agent)}
+    found = context.store.refusals(agents=agents, session_id=session_id, limit=limit, offset=offset)
+    return [refusal_shape(refusal) for refusal in found]
 
 
 def _known_status(name: StatusName) -> Status:

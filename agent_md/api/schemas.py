@@ -28,6 +28,7 @@ __all__ = [
     "Mistake",
     "Open",
     "PendingRequest",
+    "RefusedRun",
     "Reloaded",
     "RespondAnswer",
     "RespondBody",
@@ -235,6 +236,16 @@ class ExecutionSummary(Open):
     error: str | None
     cut: str | None = Field(description="Why the final text is not whole: the model's word for it; null = it is.")
     parent_execution_id: int | None
+
+
+class RefusedRun(Open):
+    id: int
+    agent_id: str
+    trigger: str
+    session_id: str | None
+    kind: Literal["budget", "pending"] = Field(description="`pending`: its conversation waited, by `on_pending: skip`.")
+    reason: str
+    timestamp: str
 
 
 class PathStep(Open):

@@ -18,19 +18,22 @@ from agent_md.cli.choices import JsonOption, execution_number
 from agent_md.cli.columns import columns
 from agent_md.cli.notifications import without_server
 from agent_md.cli.output import say
-from agent_md.cli.tables import AgentRow, agents_table, executions_table
+from agent_md.cli.tables import AgentRow, agents_table, executions_table, refusals_table
 from agent_md.cli.text import counted, json_line, one_line, visible
 from agent_md.cli.timeline import Timeline
 from agent_md.cli.workspace import WorkspaceOption, each_change, open_app, screen
 from agent_md.errors import AgentFileInvalid, AgentmdError, ConfigInvalid, UsageError
 from agent_md.executions.model import Event, EventType, Execution, ExecutionId, Status
+from agent_md.executions.spending import Refusal
 from agent_md.settings import Settings
-from agent_md.shapes import agent_shape, event_shape, execution_shape, invalid_shape
+from agent_md.shapes import agent_shape, event_shape, execution_shape, invalid_shape, refusal_shape
 from agent_md.workspace import NotAFolder, NoWorkspace
 
 __all__ = ["info", "list_agents", "logs", "validate"]
 
 _MOST = 2**31
+_RECENT = 3
+"""Refusals that stand below the executions."""
 _NO_AGENTS = "No agents yet: `agentmd new NAME` makes one."
 
 
@@ -83,6 +86,9 @@ def logs(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on as things happen; with -e until the execution ends.")
     ] = False,
+    refused: Annotated[
+        bool, typer.Option("--refused", help="Runs that were refused and not created, instead of executions.")
+    ] = False,
     as_json: JsonOption = False,
     workspace: WorkspaceOption = None,
 ) -> None:
@@ -92,16 +98,33 @@ def logs(
     """
     if execution is not None and agent is not None:
         raise UsageError(f"-e {execution} names one execution, {agent!r} an agent: give one of them")
+    if refused and execution is not None:
+        raise UsageError(f"-e {execution} names one execution, and --refused those that never were: give one of them")
     if execution is not None:
         _timeline(workspace, ExecutionId(execution), follow=follow, as_json=as_json)
         return
     for app in each_change(workspace, follow=follow):
         name = None if agent is None else _known_name(app, agent)
+        agents = None if name is None else (name,)
+        if refused:
+            _refused(app.reading_store.refusals(agents=agents, limit=min(number, _MOST)), as_json=as_json)
+            continue
         found = app.reading_store.executions(agent=name, limit=min(number, _MOST))
         if as_json:
             say(json_line([execution_shape(item) for item in found]))
             continue
         say(*executions_table(found, screen(), left=_left(app, found)))
+        since = found[-1].created_at if len(found) >= number else 0.0
+        recent = [item for item in app.reading_store.refusals(agents=agents, limit=_RECENT) if item.at >= since]
+        if recent:
+            say("", "Refused, and not run (all: agentmd logs --refused):", *refusals_table(recent, screen()))
+
+
+def _refused(found: Sequence[Refusal], *, as_json: bool) -> None:
+    if as_json:
+        say(json_line([refusal_shape(item) for item in found]))
+    else:
+        say(*(refusals_table(found, screen()) if found else ["Nothing was refused."]))
 
 
 def _known_name(app: App, agent: str) -> str:

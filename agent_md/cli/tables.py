@@ -14,6 +14,7 @@ from agent_md.cli.questions import drift_name, listed, remaining
 from agent_md.cli.screen import PLAIN, Screen, Style
 from agent_md.cli.text import fold, one_line, visible
 from agent_md.executions.model import Drift, Execution, ExecutionId, Request, RequestId
+from agent_md.executions.spending import Refusal
 from agent_md.shapes import PathStep, duration_text
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "agents_table",
     "executions_table",
     "pending_table",
+    "refusals_table",
     "request_prefixes",
     "trigger_text",
 ]
@@ -90,6 +92,15 @@ def executions_table(
         if execution.id in left:
             lines.append(f"The process that drove {execution.id} died: agentmd resume {execution.id}")
     return lines
+
+
+def refusals_table(refusals: Sequence[Refusal], screen: Screen = PLAIN) -> list[str]:
+    """Runs that were refused, in the given order: when, agent, trigger, why."""
+    cells = [
+        (screen.date_time(refusal.at), one_line(refusal.agent), str(refusal.trigger), one_line(refusal.reason))
+        for refusal in refusals
+    ]
+    return columns(("Refused", "Agent", "Trigger", "Why"), cells, screen, yielding=(3, 1))
 
 
 def agents_table(

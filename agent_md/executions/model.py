@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NewType
+from typing import TYPE_CHECKING, Any, NewType
+
+if TYPE_CHECKING:
+    from agent_md.executions.spending import Budget
 
 __all__ = [
     "Answer",
@@ -361,6 +364,8 @@ class NewExecution:
     """Whether a turn of its session that is under way refuses it."""
     hook: HookTarget | None = None
     """A webhook for this execution alone."""
+    budget: Budget | None = None
+    """The limit on the agent's money that its first call meets."""
 
 
 @dataclass(frozen=True, slots=True)

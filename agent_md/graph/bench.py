@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from agent_md.agents.spec import AgentSpec
 from agent_md.executions.model import Execution, ExecutionId, Usage
+from agent_md.executions.spending import Budget
 from agent_md.ports import Journal, ProgressSink, Store
 from agent_md.tools.base import Tool
 
@@ -37,10 +38,10 @@ class Bench:
     sink: ProgressSink
     workspace: Path
     resolve_path: Callable[[str], Path]
-    spent_today: Callable[[], float | None]
-    """US dollars that the agent's executions cost since midnight; None = unknown."""
     aside: Callable[[Callable[[], Any]], Awaitable[Any]]
     """Calls a function that may run code of custom tools, such as validators of arguments, off the driver's loop."""
+    budget_of: Callable[[Sequence[BaseMessage]], Budget | None]
+    """What limits the money of a call with this history; None = nothing does."""
     close: Callable[[], Awaitable[None]]
     """Frees what the drive opened, on its event loop."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -39,13 +39,9 @@ def count_calls(messages: Sequence[BaseMessage]) -> int:
     return len(_exchanges(messages))
 
 
-def check_before_model_call(
-    settings: RunSettings, usage: Usage, messages: Sequence[BaseMessage], spent_today: Callable[[], float | None]
-) -> None:
-    """Raises LimitReached, naming the limit, when the execution may not ask the model again.
-
-    `spent_today`: US dollars of all executions of the agent today, asked for only if it matters; None = unknown.
-    """
+def check_before_model_call(settings: RunSettings, usage: Usage, messages: Sequence[BaseMessage]) -> None:
+    """Raises LimitReached, naming the limit, when the execution may not ask the model again. The limit of the day is
+    not among them: its money is held by the store."""
     exchanges = _exchanges(messages)
     if len(exchanges) > settings.max_tool_calls:
         raise LimitReached(f"max_tool_calls is {settings.max_tool_calls}, and the agent asked for {len(exchanges)}")
@@ -58,8 +54,7 @@ def check_before_model_call(
         raise LimitReached(
             f"max_execution_tokens is {settings.max_execution_tokens}, and {usage.total_tokens} are used"
         )
-    _check_money("max_cost_usd", settings.max_cost_usd, "", lambda: usage.cost_usd)
-    _check_money("max_cost_usd_per_day", settings.max_cost_usd_per_day, " today", spent_today)
+    _check_money(settings.max_cost_usd, usage.cost_usd)
     if settings.loop_detection and _loops(exchanges[-LOOP_LENGTH:]):
         call, result = exchanges[-1]
         raise LimitReached(
@@ -79,14 +74,13 @@ def _cuts(messages: Sequence[BaseMessage]) -> int:
     return sum(1 for _ in takewhile(cut_reason, reversed(_answers(messages))))
 
 
-def _check_money(limit: str, most: float | None, when: str, spent: Callable[[], float | None]) -> None:
+def _check_money(most: float | None, cost: float | None) -> None:
     if most is None:
         return
-    cost = spent()
     if cost is None:
-        raise LimitReached(f"{limit} is ${most:g}, and the cost so far{when} is unknown")
+        raise LimitReached(f"max_cost_usd is ${most:g}, and the cost so far is unknown")
     if cost >= most:
-        raise LimitReached(f"{limit} is ${most:g}, and ${cost:g} are spent{when}")
+        raise LimitReached(f"max_cost_usd is ${most:g}, and ${cost:g} are spent")
 
 
 def _exchanges(messages: Sequence[BaseMessage]) -> list[tuple[ToolCall, ToolMessage]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.tool import ToolCall
 
-from agent_md.errors import ModelFailed
+from agent_md.errors import LimitReached, ModelFailed
 from agent_md.executions.json_values import MAX_DEPTH, is_too_deep
+from agent_md.executions.spending import Verdict
 from agent_md.graph.bench import Bench
 from agent_md.graph.gate import propose
 from agent_md.graph.limits import check_before_model_call, count_calls, not_run
@@ -18,6 +20,9 @@ from agent_md.graph.state import ThreadState
 from agent_md.models.endings import cut_reason
 
 __all__ = ["ModelNode"]
+
+_LOOK_AGAIN_S = 0.2
+"""How often is looked whether money was freed; also the death of another process does that."""
 
 _NAMELESS = "unknown"
 """Instead of no name, which no provider takes back."""
@@ -41,9 +46,11 @@ class ModelNode:
         bench = self._bench
         settings = bench.spec.settings
         used = bench.store.execution(bench.execution_id).usage
-        check_before_model_call(settings, used, messages, bench.spent_today)
+        check_before_model_call(settings, used, messages)
+        history = provider_shape(messages)
+        await self._reserve(history)
         message = await bench.call_model(
-            provider_shape(messages),
+            history,
             lambda text: bench.sink.delta(bench.execution_id, turn, text),
             lambda: bench.sink.restart(bench.execution_id, turn),
         )
@@ -62,6 +69,17 @@ class ModelNode:
         bench.journal.record_model_step(turn, stored, text_of(message), bench.usage_of(message), proposals, cut=cut)
         bench.sink.stored()
         return stored
+
+    async def _reserve(self, history: list[BaseMessage]) -> None:
+        """Holds the money of the call that comes; waits while calls of others hold what it needs. Raises LimitReached."""
+        bench = self._bench
+        while (budget := bench.budget_of(history)) is not None:  # the day may be another after a wait
+            grant = bench.journal.reserve(budget)
+            if grant.verdict is Verdict.OVER:
+                raise LimitReached(grant.reason)
+            if grant.verdict is Verdict.GRANTED:
+                return
+            await asyncio.sleep(_LOOK_AGAIN_S)
 
 
 def _stored(message: AIMessage) -> dict[str, Any]:

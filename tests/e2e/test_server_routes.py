@@ -373,3 +373,23 @@ class TestHostileRequests:
         wait_for(server.client, execution, "aborted")
         log = server.client.get(f"/executions/{execution}/messages").body
         assert [entry["event_type"] for entry in log].count("complete") == 1
+
+
+def test_a_run_without_money_is_refused_and_logged(server: Server) -> None:
+    agent = server.workspace / "agents/poor.md"
+    worker = (server.workspace / "agents/worker.md").read_text()
+    agent.write_text(worker.replace("name: worker\n", "name: poor\nsettings: {max_cost_usd_per_day: 0}\n", 1))
+    before = server.client.get("/executions?limit=1000").body
+    refused = server.client.post("/agents/poor/run", {"session_id": "s"})
+    assert (refused.status, "max_cost_usd_per_day is $0" in refused.body["detail"]) == (409, True)
+    (logged,) = server.client.get("/refusals?agent=poor").body
+    assert set(logged) == {"id", "agent_id", "trigger", "session_id", "kind", "reason", "timestamp"}
+    assert (logged["agent_id"], logged["trigger"], logged["session_id"], logged["kind"]) == (
+        "poor",
+        "api",
+        "s",
+        "budget",
+    )
+    assert logged["reason"] == refused.body["detail"]
+    assert server.client.get("/refusals?agent=worker").body == []
+    assert server.client.get("/executions?limit=1000").body == before

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.errors import MissingKey, UsageError
+from agent_md.errors import BudgetSpent, MissingKey, UsageError
 from agent_md.executions.model import CallOutcome, Execution, Status
 from tests.support.driving import Sink, Turn, Workspace, call, turn
 from tests.support.forks import in_processes
@@ -96,8 +96,9 @@ class TestSpending:
         for _ in range(2):
             work.start()
             work.check_succeeded()
-        work.start()
-        check_aborted(work.execution, "max_cost_usd_per_day is $0.5, and $0.5 are spent today")
+        with pytest.raises(BudgetSpent, match=r"not started: max_cost_usd_per_day is \$0.5, and \$0.5 are spent today"):
+            work.start()
+        assert len(work.app.store.executions()) == 2
 
     def test_the_last_answer_may_reach_the_limit(self, work: Workspace) -> None:
         work.agent("settings: {max_execution_tokens: 10}")

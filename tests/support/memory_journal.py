@@ -28,7 +28,8 @@ from agent_md.executions.model import (
     StepRecord,
     Usage,
 )
-from agent_md.ports import Ending
+from agent_md.executions.spending import Budget, Grant, Verdict, judge
+from agent_md.ports import Ending, Workers
 from tests.support.memory_state import MemoryState, as_json
 
 __all__ = ["MemoryJournal"]
@@ -37,8 +38,9 @@ __all__ = ["MemoryJournal"]
 class MemoryJournal:
     """The `Journal` port. `monotonic` measures the time of work, in seconds."""
 
-    def __init__(self, state: MemoryState, claim: Claim, monotonic: Callable[[], float]) -> None:
+    def __init__(self, state: MemoryState, claim: Claim, monotonic: Callable[[], float], workers: Workers) -> None:
         self._state = state
+        self._workers = workers
         self._claim = claim
         self._monotonic = monotonic
         self._since = monotonic()
@@ -63,6 +65,7 @@ class MemoryJournal:
                 return
             stored = as_json(message)
             self._state.model_steps[self._id, turn] = stored
+            self._state.held.pop(self._id, None)
             self._state.change(self._id, usage=_sum(execution.usage, usage))
             spent = {
                 "input_tokens": usage.input_tokens,
@@ -75,6 +78,16 @@ class MemoryJournal:
                 self._propose(proposal)
                 if proposal.request is not None:
                     self._state.open_request(execution, proposal.request)
+
+    def reserve(self, budget: Budget) -> Grant:
+        with self._write() as execution:
+            dead = [key for key, (_, worker, _) in self._state.held.items() if not self._workers.alive(worker)]
+            for key in (self._id, *dead):
+                self._state.held.pop(key, None)
+            grant = judge(budget, self._state.spending(execution.agent, budget.since, budget.late))
+            if grant.verdict is Verdict.GRANTED:
+                self._state.held[self._id] = (execution.agent, self._claim.worker, grant.amount)
+            return grant
 
     def start_call(self, position: Position, args: dict[str, Any], effect: CallEffect | None) -> None:
         with self._write():
@@ -121,6 +134,7 @@ class MemoryJournal:
             if any(all(not self._state.request(request_id).open for request_id in wait) for wait in waits):
                 return False
             with self._write():
+                self._state.held.pop(self._id, None)
                 open_ids = [request.id for request in self._state.open_requests(self._id)]
                 count = "an answer" if len(open_ids) == 1 else f"{len(open_ids)} answers"
                 self._event(
@@ -134,11 +148,13 @@ class MemoryJournal:
 
     def release(self, *, counted: bool) -> None:
         with self._write() as execution:
+            self._state.held.pop(self._id, None)
             attempts = execution.attempts if counted else 0
             self._state.change(self._id, status=Status.QUEUED, worker=None, attempts=attempts)
 
     def finish(self, ending: Ending) -> None:
         with self._write() as execution:
+            self._state.held.pop(self._id, None)
             for position, state, outcome, text in ending.closings:
                 self._close(position, state, outcome, text, self._closing_message(position, text))
             for request in self._state.open_requests(self._id):

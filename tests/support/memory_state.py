@@ -31,6 +31,7 @@ from agent_md.executions.model import (
     StepRecord,
     WorkerId,
 )
+from agent_md.executions.spending import Refusal, Spending
 
 __all__ = ["MemoryState", "as_json"]
 
@@ -58,6 +59,8 @@ class MemoryState:
         self.requests: dict[RequestId, Request] = {}
         self.workers: dict[WorkerId, int] = {}
         self.sessions: dict[tuple[str, str], Any] = {}
+        self.held: dict[ExecutionId, tuple[str, WorkerId, float]] = {}
+        self.refusals: dict[int, Refusal] = {}
         self.hooks: dict[ExecutionId, HookTarget] = {}
         self.deliveries: dict[str, Any] = {}
         self.hook_cursor = 0
@@ -166,9 +169,23 @@ class MemoryState:
             )
         return answer
 
+    def spending(self, agent: str, since: float, late: float) -> Spending:
+        """What the agent spent since then, and its dearest turn since `late`."""
+        costs = [
+            (event.at, event.data["usage"]["cost_usd"])
+            for events in self.events.values()
+            for event in events.values()
+            if event.type is EventType.AI and self.executions[event.execution_id].agent == agent
+        ]
+        today = [cost for at, cost in costs if at >= since]
+        dearest = max((cost for at, cost in costs if at >= late and cost is not None), default=None)
+        held = sum(amount for owner, _, amount in self.held.values() if owner == agent)
+        return Spending(None if None in today else float(sum(today)), held, dearest)
+
     def take(self, execution_id: ExecutionId, worker: WorkerId) -> Claim:
         """Gives the execution to a worker, with the next epoch, as one more attempt."""
         before = self.executions[execution_id]
+        self.held.pop(execution_id, None)
         self.change(
             execution_id,
             status=Status.RUNNING,

@@ -6,9 +6,10 @@ import json
 import time
 from collections.abc import Collection, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
-from agent_md.errors import AnswerConflict, ConversationWaiting, IdempotencyMismatch, UsageError
+from agent_md.errors import AnswerConflict, BudgetSpent, ConversationWaiting, IdempotencyMismatch, UsageError
 from agent_md.executions.model import (
     Answer,
     Call,
@@ -25,6 +26,7 @@ from agent_md.executions.model import (
     StepRecord,
     WorkerId,
 )
+from agent_md.executions.spending import Refusal, RefusalKind, Verdict, judge
 from agent_md.ports import AnswerReceipt, Clock, Idempotency, NewAnswer, Workers
 from tests.support.memory_journal import MemoryJournal
 from tests.support.memory_outbox import MemoryOutbox
@@ -56,6 +58,26 @@ class MemoryStore:
         worker: WorkerId | None,
         idempotency: Idempotency | None = None,
     ) -> Execution:
+        try:
+            return self._create(new, spec, spec_digest, skip_if_waiting, worker, idempotency)
+        except (ConversationWaiting, BudgetSpent) as refused:
+            kind = RefusalKind.BUDGET if isinstance(refused, BudgetSpent) else RefusalKind.PENDING
+            with self._state.lock:
+                number = max(self._state.refusals, default=0) + 1
+                self._state.refusals[number] = Refusal(
+                    *(number, new.agent, new.trigger, new.session_id, kind, str(refused), self._state.now())
+                )
+            raise
+
+    def _create(
+        self,
+        new: NewExecution,
+        spec: str,
+        spec_digest: str,
+        skip_if_waiting: bool,
+        worker: WorkerId | None,
+        idempotency: Idempotency | None,
+    ) -> Execution:
         state = self._state
         with state.transaction():
             if idempotency is not None and (first := self._created_with(new.agent, idempotency)) is not None:
@@ -63,6 +85,11 @@ class MemoryStore:
             if skip_if_waiting and new.parent_id is None:
                 state.expire(state.open_requests())
                 self._refuse_if_waiting(new)
+            if new.budget is not None:
+                spending = state.spending(new.agent, new.budget.since, new.budget.late)
+                grant = judge(new.budget, replace(spending, held=0.0))
+                if grant.verdict is Verdict.OVER:
+                    raise BudgetSpent(f"{new.agent} was not started: {grant.reason}")
             self.sessions.enter(new)
             seed = self.sessions.first_messages(new)
             execution_id = ExecutionId(len(state.executions) + 1)
@@ -125,14 +152,23 @@ class MemoryStore:
 
     def spent(self, agent: str, since: float) -> float | None:
         with self._state.lock:
-            costs = [
-                event.data["usage"]["cost_usd"]
-                for event in self._all_events()
-                if event.type is EventType.AI
-                and event.at >= since
-                and self._state.executions[event.execution_id].agent == agent
+            return self._state.spending(agent, since, since).spent
+
+    def refusals(
+        self,
+        *,
+        agents: Collection[str] | None = None,
+        session_id: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Refusal]:
+        with self._state.lock:
+            found = [
+                refusal
+                for refusal in reversed(self._state.refusals.values())
+                if (agents is None or refusal.agent in agents) and session_id in (None, refusal.session_id)
             ]
-            return None if None in costs else float(sum(costs))
+            return _page(found, limit, offset)
 
     def seed(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
         with self._state.lock:
@@ -167,7 +203,7 @@ class MemoryStore:
             return self._state.take(execution_id, worker) if free else None
 
     def journal(self, claim: Claim) -> MemoryJournal:
-        return MemoryJournal(self._state, claim, self._monotonic)
+        return MemoryJournal(self._state, claim, self._monotonic, self._workers)
 
     # What the journal holds
 

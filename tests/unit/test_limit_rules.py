@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from agent_md.agents.spec import RunSettings
 from agent_md.errors import LimitReached
 from agent_md.executions.model import Usage
+from agent_md.executions.spending import Budget, Spending, judge
 from agent_md.graph.limits import check_before_model_call, count_calls
 
 START: list[BaseMessage] = [SystemMessage("Work."), HumanMessage("Begin.")]
@@ -27,11 +28,9 @@ def exchange(*results: tuple[str, str], tool: str = "file_read", status: str = "
 FAILED = exchange(("a", "Error: gone"))
 
 
-def reason(
-    messages: list[BaseMessage], usage: Usage | None = None, today: float | None = 0.0, **settings: Any
-) -> str | None:
+def reason(messages: list[BaseMessage], usage: Usage | None = None, **settings: Any) -> str | None:
     try:
-        check_before_model_call(RunSettings(**settings), usage or Usage(), [*START, *messages], lambda: today)
+        check_before_model_call(RunSettings(**settings), usage or Usage(), [*START, *messages])
     except LimitReached as error:
         return str(error)
     return None
@@ -74,16 +73,38 @@ def test_money(spent: float | None, told: str | None) -> None:
     assert reason([], Usage(1, 1, spent), max_cost_usd=0.5) == told
 
 
-@pytest.mark.parametrize(
-    ("today", "told"),
-    [
-        (1.99, None),
-        (2.0, "max_cost_usd_per_day is $2, and $2 are spent today"),
-        (None, "max_cost_usd_per_day is $2, and the cost so far today is unknown"),
-    ],
-)
-def test_money_of_the_day(today: float | None, told: str | None) -> None:
-    assert reason([], today=today, max_cost_usd_per_day=2) == told
+def told(budget: Budget, spending: Spending) -> tuple[str, float]:
+    grant = judge(budget, spending)
+    return grant.reason or str(grant.verdict), pytest.approx(grant.amount)
+
+
+def day(limit: float, price: float = 0.0, *, is_bound: bool = False) -> Budget:
+    return Budget(limit, since=0, late=0, price=price, is_bound=is_bound)
+
+
+class TestMoneyOfTheDay:
+    def test_that_is_spent_or_unknown_ends_it(self) -> None:
+        assert told(day(2), Spending(2.0))[0] == "max_cost_usd_per_day is $2, and $2 are spent today"
+        assert told(day(2), Spending(None))[0] == "max_cost_usd_per_day is $2, and the cost so far today is unknown"
+        assert told(day(0), Spending(0.0))[0] == "max_cost_usd_per_day is $0, and $0 are spent today"
+
+    def test_holds_the_larger_of_the_dearest_turn_and_the_price(self) -> None:
+        assert told(day(2, 0.5), Spending(0, dearest=0.1)) == ("granted", 0.5)
+        assert told(day(2, 0.1), Spending(0, dearest=0.5)) == ("granted", 0.5)
+
+    def test_of_which_nobody_knows_what_a_call_costs_is_held_whole(self) -> None:
+        assert told(day(2, 0.1), Spending(0.5)) == ("granted", 1.5)
+        assert told(day(2, 0.1), Spending(0.5, held=1.5)) == ("wait", 1.5)
+        assert told(day(2, 0.1, is_bound=True), Spending(0.5)) == ("granted", 0.1)
+
+    def test_that_is_held_by_others_is_waited_for(self) -> None:
+        assert told(day(0.25), Spending(0.1, held=0.1, dearest=0.1)) == ("wait", 0.1)
+        assert told(day(0.3), Spending(0.1, held=0.1, dearest=0.1)) == ("granted", 0.1)
+
+    def test_that_would_be_exceeded_by_the_next_call_ends_it(self) -> None:
+        assert told(day(0.25), Spending(0.2, dearest=0.1))[0] == (
+            "max_cost_usd_per_day is $0.25, $0.2 are spent today, and the next call may cost $0.1"
+        )
 
 
 def test_an_unknown_cost_is_fine_without_a_limit_on_it() -> None:

@@ -25,8 +25,9 @@ from agent_md.executions.model import (
     Status,
     Usage,
 )
-from agent_md.ports import Clock, Ending, NewAnswer
-from agent_md.stores.sqlite import writes
+from agent_md.executions.spending import Budget, Grant
+from agent_md.ports import Clock, Ending, NewAnswer, Workers
+from agent_md.stores.sqlite import spending, writes
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import EXECUTION, dump, to_execution
 
@@ -38,8 +39,9 @@ _CLOSED = "('finished', 'unknown')"
 class SqliteJournal:
     """`agent_md.ports.Journal` on SQLite."""
 
-    def __init__(self, db: Database, claim: Claim, clock: Clock) -> None:
+    def __init__(self, db: Database, claim: Claim, clock: Clock, workers: Workers) -> None:
         self._db = db
+        self._workers = workers
         self._claim = claim
         self._clock = clock
         self._lap = time.monotonic()
@@ -107,8 +109,13 @@ class SqliteJournal:
                 "INSERT INTO usage (execution_id, turn, input_tokens, output_tokens, cost_usd) VALUES (?, ?, ?, ?, ?)",
                 *(self._claim.execution_id, turn, *spent.values()),
             )
+            spending.free(self._db, self._claim.execution_id)
             for proposal in proposals:
                 self._propose(proposal, now)
+
+    def reserve(self, budget: Budget) -> Grant:
+        with self._fenced():
+            return spending.reserve(self._db, self._claim, budget, self._workers)
 
     def _propose(self, proposal: Proposal, now: float) -> None:
         self._db.run(
@@ -252,6 +259,7 @@ class SqliteJournal:
         return {RequestId(row[0]): None for row in rows}
 
     def _leave(self, status: Status) -> None:
+        spending.free(self._db, self._claim.execution_id)
         self._db.run(
             "UPDATE executions SET status = ?, worker = NULL, attempts = 0 WHERE id = ?",
             *(status, self._claim.execution_id),
@@ -259,6 +267,7 @@ class SqliteJournal:
 
     def release(self, *, counted: bool) -> None:
         with self._fenced():
+            spending.free(self._db, self._claim.execution_id)
             self._db.run(
                 "UPDATE executions SET status = ?, worker = NULL, attempts = CASE WHEN ? THEN attempts ELSE 0 END"
                 " WHERE id = ?",

@@ -11,6 +11,8 @@ from typing import Any
 
 from agent_md.errors import (
     AnswerConflict,
+    BudgetSpent,
+    ConversationWaiting,
     StateDirUnusable,
     StoreFull,
     StoreReadOnly,
@@ -35,11 +37,13 @@ from agent_md.executions.model import (
     StepRecord,
     WorkerId,
 )
+from agent_md.executions.spending import Refusal, RefusalKind
 from agent_md.ports import AnswerReceipt, Clock, Idempotency, Journal, NewAnswer, Workers
-from agent_md.stores.sqlite import creating, writes
+from agent_md.stores.sqlite import creating, spending, writes
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.journal import SqliteJournal
 from agent_md.stores.sqlite.outbox import SqliteOutbox
+from agent_md.stores.sqlite.refusals import add_refusal, refusals
 from agent_md.stores.sqlite.rows import (
     ACTIVE,
     CALL,
@@ -96,6 +100,23 @@ class SqliteStore:
         worker: WorkerId | None,
         idempotency: Idempotency | None = None,
     ) -> Execution:
+        try:
+            return self._create(new, spec, spec_digest, skip_if_waiting, worker, idempotency)
+        except (ConversationWaiting, BudgetSpent) as refused:
+            kind = RefusalKind.BUDGET if isinstance(refused, BudgetSpent) else RefusalKind.PENDING
+            with self._db.write():
+                add_refusal(self._db, new, kind, str(refused), self._clock())
+            raise
+
+    def _create(
+        self,
+        new: NewExecution,
+        spec: str,
+        spec_digest: str,
+        skip_if_waiting: bool,
+        worker: WorkerId | None,
+        idempotency: Idempotency | None,
+    ) -> Execution:
         with self._db.write():
             now = self._clock()
             first = None if idempotency is None else creating.created_with(self._db, new.agent, idempotency)
@@ -105,6 +126,8 @@ class SqliteStore:
             if skip_if_waiting and new.parent_id is None:
                 writes.expire_overdue(self._db, now)
                 creating.refuse_if_waiting(self._db, new, conversation.floor)
+            if new.budget is not None:
+                spending.refuse_if_spent(self._db, new.agent, new.budget)
             self.sessions.enter(new, conversation)
             seed = self.sessions.first_messages(new, conversation)
             execution_id = creating.insert_execution(
@@ -167,14 +190,17 @@ class SqliteStore:
         return int(number)
 
     def spent(self, agent: str, since: float) -> float | None:
-        (cost,) = self._db.one(
-            "SELECT CASE WHEN count(*) = count(u.cost_usd) THEN coalesce(sum(u.cost_usd), 0.0) END"
-            " FROM executions x JOIN usage u ON u.execution_id = x.id"
-            " JOIN events e ON e.execution_id = u.execution_id AND e.key = 'ai:' || u.turn"
-            " WHERE x.agent = ? AND (x.finished_at IS NULL OR x.finished_at >= ?) AND e.at >= ?",
-            *(agent, since, since),
-        )
-        return None if cost is None else float(cost)
+        return spending.spent(self._db, agent, since)
+
+    def refusals(
+        self,
+        *,
+        agents: Collection[str] | None = None,
+        session_id: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Refusal]:
+        return refusals(self._db, agents, session_id, limit, offset)
 
     def seed(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
         seed: list[dict[str, Any]] = json.loads(self._column("seed", execution_id))
@@ -214,6 +240,7 @@ class SqliteStore:
 
     def _take(self, execution: Execution, worker: WorkerId) -> Claim:
         epoch = execution.epoch + 1
+        spending.free(self._db, execution.id)
         self._db.run(
             "UPDATE executions SET status = ?, worker = ?, epoch = ?, attempts = attempts + 1,"
             " started_at = coalesce(started_at, ?) WHERE id = ?",
@@ -238,7 +265,7 @@ class SqliteStore:
             return self.execution(execution_id)
 
     def journal(self, claim: Claim) -> Journal:
-        return SqliteJournal(self._db, claim, self._clock)
+        return SqliteJournal(self._db, claim, self._clock, self._workers)
 
     # What the journal holds
 

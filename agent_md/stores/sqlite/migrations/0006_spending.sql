@@ -4,7 +4,6 @@ CREATE TABLE reservations (
     execution_id INTEGER PRIMARY KEY REFERENCES executions (id) ON DELETE CASCADE,
     agent TEXT NOT NULL,
     worker TEXT NOT NULL,
-    epoch INTEGER NOT NULL,
     amount REAL NOT NULL
 );
 

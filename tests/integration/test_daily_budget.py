@@ -1,0 +1,162 @@
+"""The limit of a day holds however many executions run at once; what it refuses is refused at once, and logged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from agent_md.errors import BudgetSpent
+from agent_md.executions.model import Execution, Status
+from agent_md.executions.spending import RefusalKind
+from tests.support.agent_folder import AgentFolder, call
+from tests.support.driving import Workspace
+from tests.support.processes import preload
+from tests.support.provider_server import saying
+from tests.support.providers import KEY, KEYS, provider_server
+from tests.support.waiting import until
+
+CENTS_10 = {"text": "Done.", "usage": {"input": 3, "cost": 0.1}}
+
+
+def together(work: Workspace, count: int) -> list[Execution]:
+    """So many executions at once, in one process."""
+    claims = [work.create() for _ in range(count)]
+
+    async def drive() -> list[Execution]:
+        return list(await asyncio.gather(*(work.advance(claim) for claim in claims)))
+
+    return asyncio.run(drive())
+
+
+def check_within(ended: list[Execution], limit: float, successes: int) -> None:
+    assert sum(execution.usage.cost_usd or 0 for execution in ended) <= limit + 1e-9
+    assert [execution.status for execution in ended].count(Status.SUCCESS) == successes
+    for execution in ended:
+        assert execution.status is Status.SUCCESS or "max_cost_usd_per_day is $" in (execution.error or "")
+
+
+def test_eight_at_once_do_not_spend_more_than_the_limit(tmp_path: Path) -> None:
+    work = Workspace(tmp_path / "ws")
+    work.agent("settings: {max_cost_usd_per_day: 0.25}")
+    work.script({**CENTS_10, "delay": "100ms"})
+    ended = together(work, 8)
+    check_within(ended, 0.25, successes=2)
+    errors = {execution.error for execution in ended} - {None}
+    assert errors == {"max_cost_usd_per_day is $0.25, $0.2 are spent today, and the next call may cost $0.1"}
+    work.close()
+
+
+@pytest.mark.parametrize("settings", ["", ", max_tokens: 100"])
+def test_a_real_client_with_a_price_but_no_turn_before_keeps_the_limit_too(tmp_path: Path, settings: str) -> None:
+    """The server counts far more tokens than anybody could tell from the prompt."""
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    (folder / "config.yaml").write_text("prices: prices.yaml\n")
+    (folder / "prices.yaml").write_text("prices: {openai/some-model: {input: 1, output: 1000}}\n")
+    with provider_server("openai", [saying("Done.", input_tokens=1, output_tokens=100)]) as server:
+        work = Workspace(folder, environ={KEYS["openai"]: KEY})
+        work.agent(
+            f"settings: {{max_cost_usd_per_day: 0.25{settings}}}",
+            model=f"{{provider: openai, name: some-model, base_url: '{server.url}'}}",
+        )
+        ended = together(work, 8)
+        assert len(server.requests) == 2
+        work.close()
+    assert [execution.status for execution in ended].count(Status.SUCCESS) == 2
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> AgentFolder:
+    preload()
+    return AgentFolder(tmp_path / "ws")
+
+
+def test_money_held_by_a_process_that_died_is_free_again(folder: AgentFolder) -> None:
+    slow = [{**CENTS_10, "delay": "60s"}]
+    folder.agent("worker", slow, "settings: {max_cost_usd_per_day: 0.15}")
+    running = folder.cli.start("run", "worker")
+    until(lambda: held(folder) == 1)
+    running.kill()
+    running.wait()
+    folder.agent("worker", [CENTS_10], "settings: {max_cost_usd_per_day: 0.15}")
+    assert folder.cli("run", "worker").code == 0
+    assert held(folder) == 0
+
+
+def held(folder: AgentFolder) -> int:
+    """For how many calls money is held."""
+    with (
+        suppress(sqlite3.OperationalError),
+        closing(sqlite3.connect(f"file:{folder.path}/.agentmd/agentmd.db?mode=ro", uri=True)) as store,
+    ):
+        return int(store.execute("SELECT count(*) FROM reservations").fetchone()[0])
+    return 0
+
+
+class TestARefusedRun:
+    @pytest.fixture
+    def spent(self, folder: AgentFolder) -> AgentFolder:
+        folder.agent("worker", [CENTS_10], "settings: {max_cost_usd_per_day: 0.1}")
+        assert folder.cli("run", "worker").code == 0
+        return folder
+
+    def test_for_the_budget_ends_with_2_and_is_logged(self, spent: AgentFolder) -> None:
+        why = "worker was not started: max_cost_usd_per_day is $0.1, and $0.1 are spent today"
+        refused = spent.cli("run", "worker")
+        assert (refused.code, refused.out) == (2, "")
+        assert why in refused.err
+        logs = spent.cli("logs").out
+        assert "Refused, and not run (all: agentmd logs --refused):" in logs
+        assert why in spent.cli("logs", "--refused").out
+        (shape,) = json.loads(spent.cli("logs", "--refused", "--json").out)
+        assert (shape["kind"], shape["agent_id"], shape["trigger"], shape["reason"]) == (
+            "budget",
+            "worker",
+            "manual",
+            why,
+        )
+        assert len(json.loads(spent.cli("logs", "--json").out)) == 1
+
+    def test_because_its_conversation_waits_is_logged(self, folder: AgentFolder) -> None:
+        folder.agent("cleaner", [{"calls": [call("file_delete", path="a.txt")]}])
+        folder.file("a.txt")
+        assert folder.cli("run", "cleaner").code == 3
+        assert folder.cli("run", "cleaner").code == 2
+        with folder.store() as store:
+            (refusal,) = store.refusals()
+        assert (refusal.kind, refusal.agent) == (RefusalKind.PENDING, "cleaner")
+        assert "cleaner" in folder.cli("logs", "cleaner", "--refused").out
+
+    def test_logs_say_when_nothing_was_refused(self, spent: AgentFolder) -> None:
+        assert spent.cli("logs", "--refused").out == "Nothing was refused.\n"
+        assert "Refused" not in spent.cli("logs").out
+        assert spent.cli("logs", "--refused", "-e", "1").code == 2
+
+
+@pytest.mark.parametrize("command", ["validate", "explain", "run"])
+def test_a_limit_without_a_price_is_said_not_to_hold(folder: AgentFolder, command: str) -> None:
+    folder.file(
+        "agents/worker.md",
+        "---\nmodel: {provider: google, name: gemini-0.5-huge}\nsettings: {max_cost_usd_per_day: 1}\n---\nWork.\n",
+    )
+    said = folder.cli(command, "worker", env={KEYS["google"]: KEY})
+    assert "the price of google/gemini-0.5-huge is unknown, so the limit cannot hold" in said.out + said.err
+
+
+def test_money_that_is_spent_by_another_agent_is_not_this_ones(tmp_path: Path) -> None:
+    work = Workspace(tmp_path / "ws")
+    work.agent("settings: {max_cost_usd_per_day: 0.1}")
+    work.script(CENTS_10)
+    work.start()
+    with pytest.raises(BudgetSpent):
+        work.create()
+    (work.folder / "agents/worker.md").rename(work.folder / "agents/worker2.md")
+    text = (work.folder / "agents/worker2.md").read_text()
+    (work.folder / "agents/worker2.md").write_text(text.replace("name: worker\n", "name: second\n", 1))
+    assert work.app.start("second").id == 2
+    work.close()
