@@ -5,11 +5,12 @@ Nothing heavy is imported here until it is needed: commands that only read the s
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -41,26 +42,29 @@ from agent_md.stores.workers import LockWorkers, WorkerHandle
 from agent_md.tools.base import declaration
 
 if TYPE_CHECKING:
-    from langgraph.checkpoint.base import BaseCheckpointSaver
-
     from agent_md.graph.bench import Bench
     from agent_md.runner.advance import Runner
+    from agent_md.stores.checkpoints import Checkpoints
     from agent_md.webhooks.sender import WebhookSender
 
 __all__ = ["App"]
+
+log = logging.getLogger(__name__)
 
 
 class App:
     """One workspace, opened by one process. Parts are made when first used; `close` frees what was."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, tell: Callable[[str], None] = log.warning) -> None:
+        """`tell` says to people what they should know and need not act upon, in a line of text."""
         self.settings = settings
+        self._tell = tell
         self.give_back = GiveBack()
         self._registry: Registry | None = None
         self._registry_signature: list[Any] = []
         self._store: Store | None = None
         self._worker: WorkerHandle | None = None
-        self._checkpoints: Any = None
+        self._checkpoints: Checkpoints | None = None
         self._opening = threading.RLock()
         """Parts are made once, also when several threads ask for them first."""
         self.worked_on: set[ExecutionId] = set()
@@ -218,14 +222,13 @@ class App:
 
         return Runner(self.store, self._checkpointer, self._bench)
 
-    def _checkpointer(self) -> BaseCheckpointSaver[str]:
+    def _checkpointer(self) -> Checkpoints:
         from agent_md.stores.checkpoints import Checkpoints
 
         with self._opening:
             if self._checkpoints is None:
-                self._checkpoints = Checkpoints(self.settings.checkpoint_database)
-        saver: BaseCheckpointSaver[str] = self._checkpoints
-        return saver
+                self._checkpoints = Checkpoints(self.settings.checkpoint_database, tell=self._tell)
+            return self._checkpoints
 
     def _bench(self, execution: Execution, spec: AgentSpec, journal: Journal, sink: ProgressSink) -> Bench:
         from agent_md.graph.bench import Bench

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import logging
 import os
 import sys
 import time
@@ -36,6 +37,8 @@ WorkspaceOption = Annotated[
     ),
 ]
 
+log = logging.getLogger(__name__)
+
 _POLL_S = 0.05
 
 
@@ -49,7 +52,7 @@ def open_app(workspace: Path | None, *, drives: bool = False, lenient: bool = Fa
     settings = load_settings(workspace, environ=os.environ, cwd=current_folder(), home=Path.home(), lenient=lenient)
     for text in settings.remarks:
         note(f"note: {text}")
-    app = App(settings)
+    app = App(settings, tell=_tell)
     try:
         if drives:
             from agent_md.cli.log_file import log_to_file
@@ -66,6 +69,11 @@ def open_app(workspace: Path | None, *, drives: bool = False, lenient: bool = Fa
                 deliver_notifications(app)
         finally:
             app.close()
+
+
+def _tell(text: str) -> None:
+    log.warning(text)
+    note(f"note: {text}")
 
 
 def current_folder() -> Path:

@@ -8,16 +8,18 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.constants import START
 from langgraph.types import Command, StateSnapshot
 from langsmith import tracing_context
 
+from agent_md.errors import AgentmdError
 from agent_md.executions.model import Execution, RequestId
 from agent_md.graph.bench import Bench
 from agent_md.graph.build import build_graph
 from agent_md.graph.messages import from_stored, text_of, tool_id, turn_of
 from agent_md.graph.view import OpenPause, TaskView, ThreadView
 from agent_md.models.endings import cut_reason
+from agent_md.stores.checkpoints import Checkpoints
 
 __all__ = ["Thread", "thread_id"]
 
@@ -36,8 +38,9 @@ class Thread:
     """The thread of one execution for one drive. A thread that cannot be read is dropped and made again: the store has
     all that happened."""
 
-    def __init__(self, bench: Bench, checkpointer: BaseCheckpointSaver[str]) -> None:
+    def __init__(self, bench: Bench, checkpointer: Checkpoints) -> None:
         self._checkpointer = checkpointer
+        self._of_file = checkpointer.made_anew
         self._bench = bench
         self._compared = False
         self._id = thread_id(bench.execution)
@@ -54,6 +57,8 @@ class Thread:
             snapshot = await self._graph.aget_state(self._config)
         except Exception:
             return self._drop("cannot be read")
+        if self._checkpointer.made_anew != self._of_file:
+            return self._drop("were on a file that is gone")
         if self._has_lost_its_beginning(snapshot):
             return self._drop("have lost their beginning")
         if not self._compared and self._is_ahead_of_the_store(snapshot):
@@ -65,7 +70,7 @@ class Thread:
         messages = _messages(snapshot)
         if messages:
             return messages[0].id != self._seed[0].id
-        return snapshot.created_at is not None and not snapshot.tasks  # with tasks, the seed is about to be applied
+        return snapshot.created_at is not None and snapshot.next != (START,)  # else the seed is about to be applied
 
     def _is_ahead_of_the_store(self, snapshot: StateSnapshot) -> bool:
         finished = [message for task in snapshot.tasks for message in (task.result or {}).get("messages", ())]
@@ -89,6 +94,7 @@ class Thread:
     def forget(self) -> None:
         """Drops the checkpoints; the next step begins with the first messages, and takes the rest from the store."""
         self._checkpointer.delete_thread(self._id)
+        self._of_file = self._checkpointer.made_anew
 
     async def start(self) -> None:
         """Runs from the first messages until nothing can go on."""
@@ -104,9 +110,16 @@ class Thread:
 
     async def _run(self, given: Any) -> None:
         # Variables such as LANGSMITH_TRACING would send every prompt and result to another service.
-        with tracing_context(enabled=False):
-            async for _ in self._graph.astream(given, self._config, stream_mode="updates", durability="sync"):
-                pass
+        try:
+            with tracing_context(enabled=False):
+                async for _ in self._graph.astream(given, self._config, stream_mode="updates", durability="sync"):
+                    pass
+        except AgentmdError:
+            raise
+        except Exception:
+            if self._checkpointer.made_anew == self._of_file:
+                raise
+            log.warning("thread %s was cut: its checkpoints are made anew", self._id, exc_info=True)
 
 
 def _messages(snapshot: StateSnapshot) -> list[BaseMessage]:

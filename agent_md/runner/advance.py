@@ -29,7 +29,7 @@ from agent_md.runner.decide import Broken, Continue, Finished, Park, Seed, Wake,
 from agent_md.tools.base import Tool
 
 if TYPE_CHECKING:
-    from langgraph.checkpoint.base import BaseCheckpointSaver
+    from agent_md.stores.checkpoints import Checkpoints
 
 __all__ = ["MAX_ATTEMPTS", "MakeBench", "OpenCheckpointer", "Runner"]
 
@@ -47,7 +47,7 @@ _LONGEST_LAP_S = 1.0
 MakeBench = Callable[[Execution, AgentSpec, Journal, ProgressSink], Bench]
 """Makes the parts for one drive; raises nothing that depends on this process (its model call may raise UsageError)."""
 
-OpenCheckpointer = Callable[[], "BaseCheckpointSaver[str]"]
+OpenCheckpointer = Callable[[], "Checkpoints"]
 """Gives the checkpointer, opened when it is first asked for. Raises StoreError."""
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.support.damage import DAMAGES
 from tests.support.processes import Finished
 from tests.support.world import World
 
@@ -45,28 +48,36 @@ def _points(tmp_path: Path) -> list[tuple[int, int]]:
     return [(process, write) for process, count in enumerate(writes) for write in range(1, count + 1)]
 
 
-def _check_kills(tmp_path: Path, points: list[tuple[int, int]], *, lose: bool) -> None:
+LOSSES = {"kept": None, "deleted": "deleted", "truncated": "cut in the middle", "garbage": "all garbage"}
+"""What becomes of the checkpoint file after the kill; an empty or missing one is left as it is."""
+
+
+def _check_kills(tmp_path: Path, points: list[tuple[int, int]], loss: Callable[[], str | None]) -> None:
     for process, write in points:
         world = World(tmp_path / f"{process}-{write}")
-        copy = tmp_path / f"{process}-{write}.copy"
+        kind = loss()
         try:
             _whole_story(world, (process, write))
-            if lose:
-                world.lose_checkpoints(copy)
+            if kind == "deleted":
+                world.lose_checkpoints()
+            elif kind is not None and world.checkpoints.exists() and world.checkpoints.stat().st_size:
+                DAMAGES[kind](world.checkpoints)
             world.finish()
             world.check()
         except AssertionError as error:
-            raise AssertionError(f"killed before write {write} of process {process}: {error}") from error
+            raise AssertionError(f"killed before write {write} of process {process}, file {kind}: {error}") from error
 
 
-@pytest.mark.parametrize("lose", [False, True], ids=["kept", "lost"])
-def test_killed_before_one_write_in_ten(tmp_path: Path, lose: bool) -> None:
-    points = _points(tmp_path)
-    start = random.randrange(10)
-    _check_kills(tmp_path, points[start :: 20 if lose else 10], lose=lose)
+def test_killed_before_one_write_in_ten(tmp_path: Path) -> None:
+    _check_kills(tmp_path, _points(tmp_path)[random.randrange(10) :: 10], lambda: None)
+
+
+def test_killed_before_one_write_in_twenty_and_the_checkpoints_lost_or_damaged(tmp_path: Path) -> None:
+    kinds = itertools.cycle([kind for kind in LOSSES.values() if kind is not None])
+    _check_kills(tmp_path, _points(tmp_path)[random.randrange(20) :: 20], lambda: next(kinds))
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize("lose", [False, True], ids=["kept", "lost"])
-def test_killed_before_every_write(tmp_path: Path, lose: bool) -> None:
-    _check_kills(tmp_path, _points(tmp_path), lose=lose)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_killed_before_every_write(tmp_path: Path, loss: str) -> None:
+    _check_kills(tmp_path, _points(tmp_path), lambda: LOSSES[loss])

@@ -74,7 +74,7 @@ def untouched(path: Path) -> Iterator[None]:
 
 
 @every_opening
-class TestNotOurs:
+class TestOfAnotherProgram:
     def test_a_database_of_another_program(self, tmp_path: Path, opening: Open) -> None:
         path = tmp_path / "db"
         sql(path, "CREATE TABLE books (title TEXT)", "INSERT INTO books VALUES ('Emma')")
@@ -114,6 +114,17 @@ class TestNotOurs:
         with untouched(path), untouched(journal), pytest.raises(StoreForeign, match="left untouched"):
             opening(path)
 
+    def test_an_empty_file_becomes_ours(self, tmp_path: Path, opening: Open) -> None:
+        """A process that dies right after making its file leaves one."""
+        path = tmp_path / "db"
+        path.touch()
+        opening(path).close()
+        assert path.stat().st_size
+        opening(path).close()
+
+
+@opening_the_store
+class TestNotOurs:
     @pytest.mark.parametrize("content", [b"Dear diary", b"\x00" * 5000, b"SQLite format 3\x00" + b"\xff" * 3000])
     def test_no_database(self, tmp_path: Path, opening: Open, content: bytes) -> None:
         path = tmp_path / "db"
@@ -133,14 +144,6 @@ class TestNotOurs:
         path.write_bytes(made_by(opening, path)[cut])
         with untouched(path), pytest.raises(StoreError, match=r"is damaged|is not a"):
             opening(path)
-
-    def test_an_empty_file_becomes_ours(self, tmp_path: Path, opening: Open) -> None:
-        """A process that dies right after making its file leaves one."""
-        path = tmp_path / "db"
-        path.touch()
-        opening(path).close()
-        assert path.stat().st_size
-        opening(path).close()
 
     def test_a_file_of_somebody_elses(self, tmp_path: Path, opening: Open) -> None:
         path = tmp_path / "db"
@@ -186,14 +189,20 @@ def test_a_process_says_all_this_in_one_line(tmp_path: Path) -> None:
     world = World(tmp_path / "ws")
     folder = world.workspace / ".agentmd"
     folder.mkdir()
-    for name in ("agentmd.db", "agentmd_checkpoints.db"):
-        (folder / name).write_text("Dear diary")
-        ended = world.cli("run", "worker")
-        assert ended.code == 1, ended
-        assert ended.err.count("\n") == 1, ended
-        assert f"{name} is not a" in ended.err, ended
-        assert (folder / name).read_text() == "Dear diary"
-        (folder / name).unlink()
+    (folder / "agentmd.db").write_text("Dear diary")
+    ended = world.cli("run", "worker")
+    assert ended.code == 1, ended
+    assert ended.err.count("\n") == 1, ended
+    assert "agentmd.db is not a" in ended.err, ended
+    assert (folder / "agentmd.db").read_text() == "Dear diary"
+    (folder / "agentmd.db").unlink()
+    with closing(sqlite3.connect(folder / "agentmd_checkpoints.db")) as connection:
+        connection.execute("CREATE TABLE books (title TEXT)")
+    ended = world.cli("run", "worker")
+    assert ended.code == 1, ended
+    assert ended.err.count("\n") == 1, ended
+    assert "agentmd_checkpoints.db is a database of another program" in ended.err, ended
+    (folder / "agentmd_checkpoints.db").unlink()
     world.finish()
     world.check()
 
