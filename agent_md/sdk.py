@@ -54,6 +54,8 @@ class ToolOptions:
     read_only: bool = False
     idempotent: bool = False
     timeout: float | None = None
+    return_direct: bool = False
+    """Whether its result is the answer of the execution. Declared with LangChain's `@tool(return_direct=True)`."""
 
 
 class Pause(BaseException):
@@ -82,6 +84,8 @@ class Context:
     workspace: Path
     idempotency_key: str
     resolver: Callable[[str], Path]
+    tool_call_id: str = ""
+    """The id that the model's message has for this call."""
 
     def resolve_path(self, path: str) -> Path:
         """The real path of what the agent may reach as `path`. Raises ToolError for anything outside."""

@@ -97,6 +97,7 @@ class RunningCall:
             workspace=self._bench.workspace,
             idempotency_key=f"agentmd-{unique}",
             resolver=self._bench.resolve_path,
+            tool_call_id=self._call.call_id,
         )
 
     def fault(self, pause: Pause | None = None) -> str | None:

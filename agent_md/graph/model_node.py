@@ -10,11 +10,13 @@ from langchain_core.messages.tool import ToolCall
 
 from agent_md.errors import LimitReached, ModelFailed
 from agent_md.executions.json_values import MAX_DEPTH, is_too_deep
+from agent_md.executions.model import CallOutcome, Usage
 from agent_md.executions.spending import Verdict
 from agent_md.graph.bench import Bench
 from agent_md.graph.gate import propose
 from agent_md.graph.limits import check_before_model_call, count_calls, not_run
 from agent_md.graph.messages import ai_id, from_stored, text_of, to_stored, turn_of
+from agent_md.graph.outcomes import EDITED
 from agent_md.graph.shape import provider_shape
 from agent_md.graph.state import ThreadState
 from agent_md.models.endings import cut_reason
@@ -39,8 +41,32 @@ class ModelNode:
         turn = turn_of(messages)
         stored = bench.store.model_step(bench.execution_id, turn)
         if stored is None:
-            stored = await self._ask(turn, messages)
+            direct = self._direct_answer(turn)
+            stored = await self._ask(turn, messages) if direct is None else self._give(turn, direct)
         return {"messages": from_stored([stored])}
+
+    def _direct_answer(self, turn: int) -> str | None:
+        """The results of the last message's calls, if all of them are what their tools declare to be the answer, and ran.
+
+        With one that failed, or was refused, or is of another tool, the model goes on.
+        """
+        bench = self._bench
+        calls = bench.store.calls(bench.execution_id, turn=turn - 1) if turn > 0 else []
+        tools = [bench.tools.get(call.tool) for call in calls]
+        if not all(tool is not None and tool.options.return_direct for tool in tools):
+            return None
+        if any(call.outcome is not CallOutcome.DONE for call in calls):
+            return None
+        texts = [(call.result or "").removeprefix(EDITED).strip() for call in calls]
+        return "\n\n".join(filter(None, texts)) or None  # no provider takes back an empty message
+
+    def _give(self, turn: int, text: str) -> dict[str, Any]:
+        """Stores the message that answers instead of the model: a conversation ends with one."""
+        message = AIMessage(text, id=ai_id(self._bench.execution_id, turn), response_metadata={"return_direct": True})
+        stored = _stored(message)
+        self._bench.journal.record_model_step(turn, stored, text, Usage(), [])
+        self._bench.sink.stored()
+        return stored
 
     async def _ask(self, turn: int, messages: list[BaseMessage]) -> dict[str, Any]:
         bench = self._bench

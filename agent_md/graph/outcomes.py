@@ -12,8 +12,9 @@ from agent_md.sdk import RequestDenied, RequestExpired
 from agent_md.tools.base import SettledState, Tool
 from agent_md.tools.results import one_line
 
-__all__ = ["MAY_HAVE_RUN", "End", "closing", "failed", "settle", "tool_errors", "unknown", "with_steps"]
+__all__ = ["EDITED", "MAY_HAVE_RUN", "End", "closing", "failed", "settle", "tool_errors", "unknown", "with_steps"]
 
+EDITED = "The user edited the arguments of this call before approving it."
 MAY_HAVE_RUN = "Unknown: the call may have run. It was started and its end was not seen; it is not run again"
 
 _ERROR_LIMIT = 1000

@@ -27,7 +27,7 @@ from agent_md.graph.bench import Bench
 from agent_md.graph.call_context import RunningCall
 from agent_md.graph.gate import confirmation
 from agent_md.graph.messages import to_stored, tool_message
-from agent_md.graph.outcomes import MAY_HAVE_RUN, End, failed, settle, tool_errors, unknown, with_steps
+from agent_md.graph.outcomes import EDITED, MAY_HAVE_RUN, End, failed, settle, tool_errors, unknown, with_steps
 from agent_md.graph.state import CallTask
 from agent_md.sdk import Pause, StepUnknown, current_call
 from agent_md.tools.base import CutOff, Plan, SettledState, TargetChanged, Tool
@@ -36,7 +36,6 @@ from agent_md.tools.results import storable
 __all__ = ["ToolNode"]
 
 _REPLANS = 3
-_EDITED = "The user edited the arguments of this call before approving it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ class ToolNode:
             return End(CallState.FINISHED, CallOutcome.DENIED, denial_text(denial))
         result = await self._advance_allowed(call, gate, asks=asks)
         if isinstance(result, End) and any(_edited_args(request) is not None for request in gate):
-            return result.with_note(_EDITED)
+            return result.with_note(EDITED)
         return result
 
     async def _advance_allowed(self, call: Call, gate: list[Request], *, asks: bool) -> End | _Ask:

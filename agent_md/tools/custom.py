@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from agent_md.executions.model import CallEffect, ToolSource
 from agent_md.sdk import OPTIONS_ATTRIBUTE
 from agent_md.tools.arguments import action_digest
 from agent_md.tools.base import Plan, Settled, SettledState, TargetChanged, Tool, ToolOptions
+from agent_md.tools.injected import check_callable, with_injected
 from agent_md.tools.langchain_schema import parameters_of, validate_with
 from agent_md.tools.results import one_line
 from agent_md.tools.running import result_of, run_langchain_tool
@@ -95,6 +97,7 @@ class CustomTool:
         self._threads = threads
         self._surroundings = surroundings
         self._workspace = workspace
+        check_callable(tool)
         self.name: str = tool.name
         self.description: str = tool.description
         self.parameters: dict[str, Any] = parameters_of(tool)
@@ -125,10 +128,11 @@ class CustomTool:
             )
         tool = self._tool_of(source)
         try:
+            check_callable(tool)
             validate_with(tool, args)
         except ValueError as error:
             raise ToolError(f"{self.name} cannot run: {one_line(str(error), 500)}") from error
-        return tool
+        return with_injected(tool)
 
     def settle(self, args: dict[str, Any], effect: CallEffect) -> Settled:
         return Settled(SettledState.CHANGED)
@@ -195,5 +199,5 @@ def _options(tool: BaseTool) -> ToolOptions:
     for holder in (getattr(tool, "func", None), getattr(tool, "coroutine", None), tool):
         options = getattr(holder, OPTIONS_ATTRIBUTE, None)
         if isinstance(options, ToolOptions):
-            return options
-    return ToolOptions()
+            return replace(options, return_direct=bool(tool.return_direct))
+    return ToolOptions(return_direct=bool(tool.return_direct))
