@@ -29,6 +29,7 @@ __all__ = [
     "MissingKey",
     "ModelFailed",
     "NeverAsked",
+    "NothingToSettle",
     "Poisoned",
     "RequestRefused",
     "ServerRunning",
@@ -36,6 +37,7 @@ __all__ = [
     "SessionBusy",
     "SessionExists",
     "SessionNotInterrupted",
+    "SettledOtherwise",
     "SeveralOpen",
     "SeveralSessions",
     "StateDirUnusable",
@@ -47,6 +49,7 @@ __all__ = [
     "TooManySessions",
     "ToolError",
     "UnknownAgent",
+    "UnknownCall",
     "UnknownExecution",
     "UnknownRequest",
     "UnknownSession",
@@ -90,6 +93,14 @@ class UnknownExecution(UsageError):
 
 class UnknownRequest(UsageError):
     """No request has this id (or this prefix)."""
+
+
+class UnknownCall(UsageError):
+    """The execution has no call at this position."""
+
+
+class NothingToSettle(UsageError):
+    """It is known what became of the call; there is nothing to settle."""
 
 
 class NeverAsked(UsageError):
@@ -192,6 +203,16 @@ class AnswerConflict(AgentmdError):
         self.answered_at = answered_at
 
 
+class SettledOtherwise(AgentmdError):
+    """The call was settled otherwise before. `ran`, `settled_by`, `settled_at` say how, by whom and when."""
+
+    def __init__(self, message: str, ran: bool, settled_by: str, settled_at: float) -> None:
+        super().__init__(message)
+        self.ran = ran
+        self.settled_by = settled_by
+        self.settled_at = settled_at
+
+
 class DrivenElsewhere(AgentmdError):
     """A live process drives this execution."""
 
@@ -278,6 +299,9 @@ _CODES: dict[type[AgentmdError], Codes] = {
     AgentDisabled: Codes(2, 409),
     UnknownExecution: Codes(2, 404),
     UnknownRequest: Codes(2, 404),
+    UnknownCall: Codes(2, 404),
+    NothingToSettle: Codes(2, 409),
+    SettledOtherwise: Codes(6, 409),
     NeverAsked: Codes(2, 404),
     SeveralOpen: Codes(2, 409),
     ConversationWaiting: Codes(2, 409),

@@ -31,6 +31,7 @@ from agent_md.executions.model import (
     Proposal,
     Request,
     RequestId,
+    Settlement,
     Status,
     StepRecord,
     Usage,
@@ -279,11 +280,12 @@ class Store(Protocol):
         statuses: Collection[Status] = (),
         agent: str | Collection[str] | None = None,
         session_id: str | None = None,
+        unknown: bool | None = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Execution]:
         """Newest first. Without `statuses`, and with None, all match; `ids` are the only ones wanted; `agent` is one name,
-        or any of several."""
+        or any of several; `unknown`: whether there are `unknown_calls`."""
 
     def agent_names(self) -> list[str]:
         """The agents that have executions, sorted, as each was written when it ran."""
@@ -341,6 +343,12 @@ class Store(Protocol):
 
     def steps(self, execution_id: ExecutionId, position: Position) -> dict[int, StepRecord]:
         """The steps of one call by number."""
+
+    def settle_call(
+        self, execution_id: ExecutionId, position: Position, *, ran: bool, note: str | None, by: str
+    ) -> Settlement:
+        """Records what became of a call that may have run, beside it; the first to say so is kept, and the same again
+        is the first. Raises UnknownExecution, UnknownCall, NothingToSettle, SettledOtherwise."""
 
     # Requests and answers
 

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from agent_md.agents.spec import AgentSpec
 from agent_md.executions.chat_messages import reply
-from agent_md.executions.model import Drift, Event, EventType, Execution, Request
+from agent_md.executions.model import Call, CallState, Drift, Event, EventType, Execution, Request
 from agent_md.executions.sessions import Session, SessionStatus, error_of
 from agent_md.executions.spending import Refusal
-from agent_md.executions.views import preview_shape
+from agent_md.executions.views import preview_shape, unknown_call_view
 
 __all__ = [
     "PathStep",
@@ -35,6 +35,7 @@ __all__ = [
     "run_event_line",
     "session_shape",
     "session_summary",
+    "unknown_call_shape",
 ]
 
 _HISTORY = {0: "off", 10: "low", 50: "medium", 200: "high"}
@@ -120,12 +121,31 @@ def execution_shape(execution: Execution) -> dict[str, Any]:
         "error": execution.error,
         "cut": execution.cut,
         "parent_execution_id": execution.parent_id,
+        "unknown_calls": execution.unknown_calls,
     }
 
 
-def execution_detail(execution: Execution, pending: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One execution by itself: also its final text, and the shapes of its open requests."""
-    return {**execution_shape(execution), "output_data": execution.output, "pending": list(pending)}
+def execution_detail(execution: Execution, pending: Sequence[dict[str, Any]], calls: Sequence[Call]) -> dict[str, Any]:
+    """One execution by itself: also its final text, the shapes of its open requests, and those of its `calls` that may
+    have run, settled or not."""
+    return {
+        **execution_shape(execution),
+        "output_data": execution.output,
+        "pending": list(pending),
+        "may_have_run": [unknown_call_shape(call) for call in calls if call.state is CallState.UNKNOWN],
+    }
+
+
+def unknown_call_shape(call: Call) -> dict[str, Any]:
+    """A call that may have run, with what somebody found out about it, if that was done."""
+    settled = call.settlement
+    return {
+        **unknown_call_view(call),
+        "ran": None if settled is None else settled.ran,
+        "note": None if settled is None else settled.note,
+        "settled_by": None if settled is None else settled.settled_by,
+        "settled_at": None if settled is None else iso_time(settled.settled_at),
+    }
 
 
 def refusal_shape(refusal: Refusal) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from agent_md.errors import (
     AnswerConflict,
     ConversationWaiting,
     SessionBusy,
+    SettledOtherwise,
     SeveralOpen,
     SeveralSessions,
     codes_of,
@@ -68,6 +69,8 @@ def _beside(error: AgentmdError) -> dict[str, Any]:
             "answered_by": error.answered_by,
             "answered_at": iso_time(error.answered_at),
         }
+    if isinstance(error, SettledOtherwise):
+        return {"ran": error.ran, "settled_by": error.settled_by, "settled_at": iso_time(error.settled_at)}
     return {}
 
 

@@ -20,15 +20,18 @@ from agent_md.api.schemas import (
     RefusedRun,
     RespondAnswer,
     RespondBody,
+    SettleBody,
     StatusName,
+    UnknownCall,
 )
 from agent_md.api.sse import sse_response
 from agent_md.api.streams import execution_stream
 from agent_md.api.strict_body import StrictRoute
 from agent_md.errors import UnknownRequest
 from agent_md.executions.answers import client_name
-from agent_md.executions.model import ExecutionId, Status
-from agent_md.shapes import event_shape, execution_detail, execution_shape, refusal_shape
+from agent_md.executions.model import POSITION, ExecutionId, Position, Status
+from agent_md.executions.settling import checked_note
+from agent_md.shapes import event_shape, execution_detail, execution_shape, refusal_shape, unknown_call_shape
 
 __all__ = ["router"]
 
@@ -40,6 +43,9 @@ def _plain(value: Any) -> Any:
 
 
 _Id = Annotated[int, BeforeValidator(_plain), Path(description="The execution's number.")]
+_Position = Annotated[
+    str, Path(description="The call's place: AI message and call in it, from 0.", pattern=POSITION, examples=["0.1"])
+]
 _Limit = Annotated[int, Query(ge=1, le=1000)]
 _Offset = Annotated[int, Query(ge=0, le=2**62)]
 _LOCAL = "api"
@@ -53,6 +59,7 @@ async def executions(
     status: Annotated[StatusName | None, Query(description="`failed` is `error`, `cancelled` is `aborted`.")] = None,
     agent: str | None = None,
     session_id: str | None = None,
+    unknown: Annotated[bool | None, Query(description="Whether calls may have run that nobody has settled.")] = None,
     limit: _Limit = 50,
     offset: _Offset = 0,
 ) -> list[dict[str, Any]]:
@@ -61,6 +68,7 @@ async def executions(
         statuses=() if status is None else (_known_status(status),),
         agent=None if agent is None else context.names_like(agent),
         session_id=session_id,
+        unknown=unknown,
         limit=limit,
         offset=offset,
     )
@@ -97,7 +105,7 @@ async def one_execution(context: Context, execution_id: _Id) -> dict[str, Any]:
     """One execution, with its final text and its open requests."""
     context.settle()
     execution = context.store.execution(ExecutionId(execution_id))
-    return execution_detail(execution, context.open_request_shapes(execution))
+    return execution_detail(execution, context.open_request_shapes(execution), context.store.calls(execution.id))
 
 
 @router.get("/executions/{execution_id}/messages", response_model=list[EventEntry], responses=documented(404, 422))
@@ -154,6 +162,21 @@ async def respond(context: Context, execution_id: _Id, body: RespondBody) -> dic
     context.store.record_answers([answer], by=by)
     context.hub.stored()
     return {"status": "resuming", "execution_id": execution.id}
+
+
+@router.post(
+    "/executions/{execution_id}/calls/{position}/settle",
+    response_model=UnknownCall,
+    responses=documented(400, 404, 409, 413, 422),
+)
+async def settle(context: Context, execution_id: _Id, position: _Position, body: SettleBody) -> dict[str, Any]:
+    """Records what became of a call that may have run. The first to say so is kept; the same again is taken again."""
+    execution = context.store.execution(ExecutionId(execution_id))
+    at = Position.parse(position)
+    context.store.settle_call(execution.id, at, ran=body.ran, note=checked_note(body.note), by=_LOCAL)
+    call = context.store.call(execution.id, at)
+    assert call is not None  # it was settled
+    return unknown_call_shape(call)
 
 
 @router.delete("/executions/{execution_id}", response_model=CancelAnswer, responses=documented(404, 422))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from agent_md.agents.names import nearest
 from agent_md.executions.json_values import brief
+from agent_md.executions.settling import LONGEST_NOTE
 
 __all__ = [
     "AgentDetail",
@@ -35,8 +36,10 @@ __all__ = [
     "RunAnswer",
     "RunBody",
     "Scheduler",
+    "SettleBody",
     "StatusName",
     "Stopping",
+    "UnknownCall",
     "storable",
 ]
 
@@ -94,6 +97,9 @@ class Conflict(Detail):
     outcome: str | None = Field(default=None, description="How the request was decided.")
     answered_by: str | None = None
     answered_at: str | None = None
+    ran: bool | None = Field(default=None, description="How the call was settled.")
+    settled_by: str | None = None
+    settled_at: str | None = None
 
 
 class Mistake(Open):
@@ -236,6 +242,7 @@ class ExecutionSummary(Open):
     error: str | None
     cut: str | None = Field(description="Why the final text is not whole: the model's word for it; null = it is.")
     parent_execution_id: int | None
+    unknown_calls: int = Field(description="Calls that may have run, and that nobody has settled.")
 
 
 class RefusedRun(Open):
@@ -283,9 +290,32 @@ class PendingRequest(Open):
     answered_at: str | None
 
 
+class UnknownCall(Open):
+    """A call that may have run; what is null is not settled."""
+
+    position: str = Field(description="Where it is in the execution: AI message and call, from 0.", examples=["0.1"])
+    tool_name: str
+    tool_args: dict[str, Any]
+    result: str | None = Field(description="What the model was told.")
+    ran: bool | None = Field(description="What somebody found out.")
+    note: str | None
+    settled_by: str | None
+    settled_at: str | None
+
+
 class ExecutionDetail(ExecutionSummary):
     output_data: str | None
     pending: list[PendingRequest]
+    may_have_run: list[UnknownCall]
+
+
+class SettleBody(Given):
+    """What became of a call that may have run."""
+
+    ran: StrictBool
+    note: str | None = Field(default=None, max_length=LONGEST_NOTE, description="How that is known.")
+
+    _checked = model_validator(mode="before")(storable)
 
 
 class EventEntry(Open):

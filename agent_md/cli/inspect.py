@@ -83,6 +83,9 @@ def logs(
             parser=execution_number,
         ),
     ] = None,
+    unknown: Annotated[
+        bool, typer.Option("--unknown", help="Only those with calls that may have run, and that nobody has settled.")
+    ] = False,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on as things happen; with -e until the execution ends.")
     ] = False,
@@ -96,10 +99,7 @@ def logs(
 
     Example: agentmd logs -e 42
     """
-    if execution is not None and agent is not None:
-        raise UsageError(f"-e {execution} names one execution, {agent!r} an agent: give one of them")
-    if refused and execution is not None:
-        raise UsageError(f"-e {execution} names one execution, and --refused those that never were: give one of them")
+    _check_one_kind(execution, agent, unknown=unknown, refused=refused)
     if execution is not None:
         _timeline(workspace, ExecutionId(execution), follow=follow, as_json=as_json)
         return
@@ -109,15 +109,32 @@ def logs(
         if refused:
             _refused(app.reading_store.refusals(agents=agents, limit=min(number, _MOST)), as_json=as_json)
             continue
-        found = app.reading_store.executions(agent=name, limit=min(number, _MOST))
+        found = app.reading_store.executions(agent=name, unknown=unknown or None, limit=min(number, _MOST))
         if as_json:
             say(json_line([execution_shape(item) for item in found]))
-            continue
-        say(*executions_table(found, screen(), left=_left(app, found)))
-        since = found[-1].created_at if len(found) >= number else 0.0
-        recent = [item for item in app.reading_store.refusals(agents=agents, limit=_RECENT) if item.at >= since]
-        if recent:
-            say("", "Refused, and not run (all: agentmd logs --refused):", *refusals_table(recent, screen()))
+        elif unknown and not found:
+            say("No call may have run without anybody knowing.")
+        else:
+            say(*executions_table(found, screen(), left=_left(app, found)))
+            if not unknown:
+                _say_recently_refused(app, agents, since=found[-1].created_at if len(found) >= number else 0.0)
+
+
+def _check_one_kind(execution: int | None, agent: str | None, *, unknown: bool, refused: bool) -> None:
+    if execution is not None and agent is not None:
+        raise UsageError(f"-e {execution} names one execution, {agent!r} an agent: give one of them")
+    if execution is not None and refused:
+        raise UsageError(f"-e {execution} names one execution, and --refused those that never were: give one of them")
+    if execution is not None and unknown:
+        raise UsageError(f"-e {execution} names one execution, and --unknown finds them: give one of them")
+    if refused and unknown:
+        raise UsageError("--refused are runs that never were, --unknown executions with calls: give one of them")
+
+
+def _say_recently_refused(app: App, agents: Sequence[str] | None, *, since: float) -> None:
+    recent = [item for item in app.reading_store.refusals(agents=agents, limit=_RECENT) if item.at >= since]
+    if recent:
+        say("", "Refused, and not run (all: agentmd logs --refused):", *refusals_table(recent, screen()))
 
 
 def _refused(found: Sequence[Refusal], *, as_json: bool) -> None:
@@ -159,6 +176,7 @@ def _timeline(workspace: Path | None, execution_id: ExecutionId, *, follow: bool
             if execution.status.final or not follow:
                 died = bool(_left(app, [execution]))
                 lines += timeline.standing(execution, requests, now=time.time(), died=died)
+                lines += timeline.unknown(execution, store.calls(execution_id))
             say(*lines)
         if execution.status.final:
             return

@@ -18,7 +18,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from agent_md import __version__
-from agent_md.cli import answers, chat, completion, explain, inspect, new, runs, server
+from agent_md.cli import answers, chat, completion, explain, inspect, new, runs, server, settling
 from agent_md.cli.exit_codes import INTERRUPTED
 from agent_md.cli.output import NoReader, give_up, note, remark
 from agent_md.cli.streams import person
@@ -42,6 +42,7 @@ app.command()(answers.pending)
 app.command()(answers.respond)
 app.command()(runs.resume)
 app.command()(answers.cancel)
+app.command()(settling.settle)
 app.command()(new.new)
 app.command("list")(inspect.list_agents)
 app.command()(inspect.logs)

@@ -13,7 +13,7 @@ from agent_md.cli.questions import decision_text, summary
 from agent_md.cli.render import RunView, cut_text, header
 from agent_md.cli.screen import Screen
 from agent_md.cli.streams import person
-from agent_md.cli.text import json_line, one_line, visible, wrapped
+from agent_md.cli.text import counted, json_line, one_line, visible, wrapped
 from agent_md.executions.model import Drift, Event, EventType, Execution, Request
 from agent_md.shapes import request_shape, run_event_line
 
@@ -128,6 +128,7 @@ class TextOutput(Output):
         usage = execution.usage
         if usage.total_tokens:
             note(f"{usage.total_tokens:,} tokens, {dollars(usage.cost_usd)}")
+        _note_unknown(execution)
 
     def recorded(self, execution: Execution, *, again: bool) -> None:
         if not again:
@@ -156,6 +157,15 @@ class QuietOutput(Output):
 
     def answered(self, request: Request, *, drift: Sequence[Drift], again: bool) -> None:
         note(f"{summary(request)}: {decision_text(request)}")
+
+    def ended(self, execution: Execution) -> None:
+        _note_unknown(execution)
+
+
+def _note_unknown(execution: Execution) -> None:
+    if execution.unknown_calls:
+        calls = counted(execution.unknown_calls, "call")
+        note(f"{calls} of execution {execution.id} may have run: agentmd logs -e {execution.id}")
 
 
 class JsonOutput(Output):

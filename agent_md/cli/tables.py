@@ -12,7 +12,7 @@ from agent_md.cli.columns import columns
 from agent_md.cli.money import dollars
 from agent_md.cli.questions import drift_name, listed, remaining
 from agent_md.cli.screen import PLAIN, Screen, Style
-from agent_md.cli.text import fold, one_line, visible
+from agent_md.cli.text import counted, fold, one_line, visible
 from agent_md.executions.model import Drift, Execution, ExecutionId, Request, RequestId
 from agent_md.executions.spending import Refusal
 from agent_md.shapes import PathStep, duration_text
@@ -29,6 +29,8 @@ __all__ = [
 ]
 
 _PREFIX = 8
+MAY_HAVE_RUN = "⚠"
+"""Stands behind the status of an execution with calls that may have run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ def executions_table(
 ) -> list[str]:
     """Executions in the given order: number, agent, status, trigger, start, time of work, tokens, cost.
 
-    `left` are those whose process died: they say so instead of `running`, and below stands how to go on with them.
+    `left` are those whose process died: they say so instead of `running`, and below stands how to go on with them. Calls
+    that may have run are a mark behind the status, and a line below.
     """
     if not executions:
         return ["No executions yet."]
@@ -91,6 +94,9 @@ def executions_table(
     for execution in executions:
         if execution.id in left:
             lines.append(f"The process that drove {execution.id} died: agentmd resume {execution.id}")
+        if execution.unknown_calls:
+            calls = counted(execution.unknown_calls, "call")
+            lines.append(f"{MAY_HAVE_RUN} {calls} of {execution.id} may have run: agentmd logs -e {execution.id}")
     return lines
 
 
@@ -171,7 +177,8 @@ def _execution_cells(execution: Execution, screen: Screen, *, died: bool) -> tup
 
 
 def _status(execution: Execution, *, died: bool) -> str:
-    return "died" if died else str(execution.status)
+    status = "died" if died else str(execution.status)
+    return f"{status} {MAY_HAVE_RUN}" if execution.unknown_calls else status
 
 
 def _agent_cells(row: AgentRow, screen: Screen) -> tuple[str, ...]:

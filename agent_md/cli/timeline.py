@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from agent_md.cli.money import dollars
-from agent_md.cli.questions import listed
+from agent_md.cli.questions import indented, listed
 from agent_md.cli.render import Said, called, decided, ended, final, has_calls, lines_of, result, room_of
 from agent_md.cli.screen import PLAIN, Screen, Style
 from agent_md.cli.text import one_line
 from agent_md.cli.times import spent
-from agent_md.executions.model import Event, EventType, Execution, Outcome, Request, RequestId, Status
+from agent_md.executions.model import Call, CallState, Event, EventType, Execution, Outcome, Request, RequestId, Status
 
 __all__ = ["Timeline"]
 
@@ -58,6 +58,14 @@ class Timeline:
         lines += self._at(execution.finished_at or now, said)
         if (advice := _advice(execution, died)) is not None:
             lines.append(f"  {advice}")
+        return lines
+
+    def unknown(self, execution: Execution, calls: Sequence[Call]) -> list[str]:
+        """What became of each call that may have run, or how to say so."""
+        lines: list[str] = []
+        for call in calls:
+            if call.state is CallState.UNKNOWN:
+                lines += indented(_settled(execution, call, self._screen))
         return lines
 
     def _held_back(self, event: Event) -> list[str]:
@@ -145,6 +153,16 @@ def _advice(execution: Execution, died: bool) -> str | None:
     if execution.status is Status.QUEUED:
         return f"agentmd resume {execution.id} goes on, or says why it cannot"
     return f"agentmd respond {execution.id} answers it" if execution.status is Status.WAITING else None
+
+
+def _settled(execution: Execution, call: Call, screen: Screen) -> str:
+    named = f"call {call.position} ({one_line(call.tool)})"
+    settled = call.settlement
+    if settled is None:
+        return f"⚠ {named} may have run: agentmd settle {execution.id} {call.position} --ran, or --not-run"
+    note = f": {one_line(settled.note)}" if settled.note else ""
+    how = "ran" if settled.ran else "did not run"
+    return f"{named} {how}, says {one_line(settled.settled_by)} at {screen.date_time(settled.settled_at)}{note}"
 
 
 def _spending(execution: Execution, requests: Sequence[Request], now: float) -> str:

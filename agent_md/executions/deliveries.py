@@ -25,11 +25,14 @@ class HookEvent(StrEnum):
     FAILED = "turn.failed"
     """The turn ended as error, timeout or aborted."""
     INTERRUPT = "interrupt.requested"
+    UNKNOWN = "call.unknown"
+    """A call may have run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewDelivery:
-    """A delivery to make, not before `due_at`. `request_id` is what an INTERRUPT tells of, None for the others."""
+    """A delivery to make, not before `due_at`. `request_id` is what an INTERRUPT tells of, of UNKNOWN the position of the
+    call, None for the others."""
 
     event_id: str
     event: HookEvent

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from agent_md.executions.spending import Budget
 
 __all__ = [
+    "POSITION",
     "Answer",
     "Call",
     "CallEffect",
@@ -37,6 +38,7 @@ __all__ = [
     "RequestId",
     "RequestKind",
     "RequestSource",
+    "Settlement",
     "Status",
     "StepRecord",
     "ToolSource",
@@ -44,6 +46,9 @@ __all__ = [
     "Usage",
     "WorkerId",
 ]
+
+POSITION = r"^(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})$"
+"""How positions are written."""
 
 ExecutionId = NewType("ExecutionId", int)
 RequestId = NewType("RequestId", str)
@@ -170,6 +175,12 @@ class Position:
 
     def __str__(self) -> str:
         return f"{self.turn}.{self.index}"
+
+    @classmethod
+    def parse(cls, text: str) -> Position:
+        """The position that is written like this. Raises ValueError for what does not match POSITION."""
+        turn, index = text.split(".")
+        return cls(int(turn), int(index))
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +309,21 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
+class Settlement:
+    """What somebody found out about a call that may have run."""
+
+    ran: bool
+    note: str | None
+    settled_by: str
+    settled_at: float
+
+    @property
+    def says(self) -> tuple[bool, str | None]:
+        """What makes two of them the same."""
+        return self.ran, self.note
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """The journal row of one tool call. `args` are those proposed, or the edited ones once it has started."""
 
@@ -312,6 +338,13 @@ class Call:
     effect: CallEffect | None = None
     outcome: CallOutcome | None = None
     result: str | None = None
+    settlement: Settlement | None = None
+    """Only of a call whose state is `unknown`, which it stays."""
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether it may have run, and nobody has said whether it did."""
+        return self.state is CallState.UNKNOWN and self.settlement is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,5 +426,7 @@ class Execution:
     output: str | None = None
     cut: str | None = None
     """The provider's word for why the output stopped before its end; None = it is whole."""
+    unknown_calls: int = 0
+    """Calls that may have run, those left out that were settled."""
     cancelled_by: str | None = None
     """Who asked to cancel it; the driver obeys."""

@@ -16,7 +16,7 @@ from agent_md.executions.json_values import brief
 from agent_md.executions.model import Call, Preview, Request, RequestKind, RequestSource
 from agent_md.executions.questions import Answers, read_answers
 
-__all__ = ["answer_from_view", "decision_view", "interrupt_view", "preview_shape"]
+__all__ = ["answer_from_view", "decision_view", "interrupt_view", "preview_shape", "unknown_call_view"]
 
 _ASKING_TOOL = "ask_user"
 """Confirmations that it asks are questions of their own, not about a call."""
@@ -39,6 +39,16 @@ def interrupt_view(request: Request, call: Call) -> dict[str, Any]:
     if request.source is RequestSource.TOOL:
         payload["message"] = request.message
     return _view(request, _APPROVAL, payload)
+
+
+def unknown_call_view(call: Call) -> dict[str, Any]:
+    """A call that may have run: its place, what it was to do, and what the model was told of it."""
+    return {
+        "position": str(call.position),
+        "tool_name": call.tool,
+        "tool_args": call.args,
+        "result": call.result,
+    }
 
 
 def decision_view(request: Request, call: Call) -> dict[str, Any]:

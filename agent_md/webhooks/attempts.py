@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,8 @@ from agent_md.agents.spec import AgentSpec
 from agent_md.errors import StoreError, UnknownExecution, UnknownSession
 from agent_md.executions.chat_messages import chat_message
 from agent_md.executions.deliveries import MESSAGE_TARGET, Delivery, HookEvent
-from agent_md.executions.model import Execution, HookTarget, Request
-from agent_md.executions.views import interrupt_view
+from agent_md.executions.model import Call, Execution, HookTarget, Request
+from agent_md.executions.views import interrupt_view, unknown_call_view
 from agent_md.ports import Clock, Outbox, Store
 from agent_md.webhooks.body import body_of, told_in
 from agent_md.webhooks.post import NotSent, Post, Reply
@@ -122,17 +122,20 @@ class Attempts:
         try:
             execution = self.store.execution(delivery.execution_id)
             still_open = [request for request in self.store.requests(execution.id) if request.open]
+            unknown = [call for call in self.store.calls(execution.id) if call.unsettled]
         except UnknownExecution:
             raise _Moot("its execution is no longer there") from None
-        self._check_news(delivery, still_open)
+        self._check_news(delivery, {request.id for request in still_open}, {str(call.position) for call in unknown})
         if delivery.body is not None:
             return delivery.body
-        body = self._new_body(delivery, execution, still_open)
+        body = self._new_body(delivery, execution, still_open, unknown)
         if not self.outbox.freeze(delivery.event_id, body, told=told_in(body)):
             raise _Moot("another delivery tells it")
         return body
 
-    def _new_body(self, delivery: Delivery, execution: Execution, still_open: list[Request]) -> str:
+    def _new_body(
+        self, delivery: Delivery, execution: Execution, still_open: list[Request], unknown: list[Call]
+    ) -> str:
         interrupts = []
         if delivery.event is HookEvent.INTERRUPT:
             for request in still_open:
@@ -145,6 +148,7 @@ class Attempts:
             delivery.event_id,
             execution,
             interrupts=interrupts,
+            calls=[unknown_call_view(call) for call in unknown],
             messages=self._messages(execution) if hook is not None and hook.include_messages else None,
         )
 
@@ -158,14 +162,18 @@ class Attempts:
             return []
         return [chat_message(message) for message in stored]
 
-    def _check_news(self, delivery: Delivery, still_open: list[Request]) -> None:
-        if delivery.event is not HookEvent.INTERRUPT:
-            if delivery.attempts == 1 and self.clock() - delivery.event_at > _TOO_OLD_S:
-                raise _Moot("it ended more than a day ago")
-            return
+    def _check_news(self, delivery: Delivery, still_open: Set[str], unknown: Set[str]) -> None:
         told = {delivery.request_id} if delivery.body is None else told_in(delivery.body)
-        if told.isdisjoint(request.id for request in still_open):
-            raise _Moot("what it asks is decided")
+        match delivery.event:
+            case HookEvent.INTERRUPT:
+                if told.isdisjoint(still_open):
+                    raise _Moot("what it asks is decided")
+            case HookEvent.UNKNOWN:
+                if told.isdisjoint(unknown):
+                    raise _Moot("what it tells of is settled")
+            case _:
+                if delivery.attempts == 1 and self.clock() - delivery.event_at > _TOO_OLD_S:
+                    raise _Moot("it ended more than a day ago")
 
 
 def _shown(delivery: Delivery) -> str:

@@ -17,6 +17,7 @@ _STATUS = {
     HookEvent.COMPLETED: SessionStatus.IDLE,
     HookEvent.FAILED: SessionStatus.ERROR,
     HookEvent.INTERRUPT: SessionStatus.INTERRUPTED,
+    HookEvent.UNKNOWN: SessionStatus.RUNNING,
 }
 
 
@@ -26,11 +27,12 @@ def body_of(
     execution: Execution,
     *,
     interrupts: Sequence[dict[str, Any]] = (),
+    calls: Sequence[dict[str, Any]] = (),
     messages: Sequence[dict[str, Any]] | None = None,
 ) -> str:
     """The body, in plain ASCII: `status` and what goes with it are those of the event, not of what came later.
 
-    `interrupts` are views of requests, `messages` chat messages, None = not wanted.
+    `interrupts` are views of requests, `calls` are those that may have run, `messages` chat messages, None = not wanted.
     """
     body: dict[str, Any] = {
         "event": event,
@@ -40,11 +42,13 @@ def body_of(
         "session_id": execution.session_id,
         "status": _STATUS[event],
     }
+    if calls and event is not HookEvent.INTERRUPT:
+        body["calls"] = list(calls)
     if event is HookEvent.INTERRUPT:
         body["interrupts"] = list(interrupts)
     elif event is HookEvent.FAILED:
         body["error"] = error_of(execution)
-    elif execution.output is not None:
+    elif event is HookEvent.COMPLETED and execution.output is not None:
         body["response"] = reply(execution.output)
         body |= {} if execution.cut is None else {"cut": execution.cut}
     if messages is not None:
@@ -53,5 +57,7 @@ def body_of(
 
 
 def told_in(body: str) -> frozenset[str]:
-    """The requests that a body tells of."""
-    return frozenset(interrupt["interrupt_id"] for interrupt in json.loads(body).get("interrupts", ()))
+    """What a body tells of: ids of requests, or positions of calls."""
+    said = json.loads(body)
+    requests = [interrupt["interrupt_id"] for interrupt in said.get("interrupts", ())]
+    return frozenset([*requests, *(call["position"] for call in said.get("calls", ()))])

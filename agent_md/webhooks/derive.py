@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from agent_md.agents.spec import AgentSpec
 from agent_md.errors import UnknownExecution
 from agent_md.executions.deliveries import HookEvent, NewDelivery, event_id_of
-from agent_md.executions.model import Event, EventType, Execution, RequestId, Status
+from agent_md.executions.model import CallOutcome, Event, EventType, Execution, RequestId, Status
 from agent_md.ports import Outbox, Store
 from agent_md.webhooks.targets import lane_of, named_targets
 
@@ -16,7 +16,7 @@ __all__ = ["Deriver"]
 
 log = logging.getLogger(__name__)
 
-_TOLD = (EventType.COMPLETE, EventType.INTERRUPT)
+_TOLD = (EventType.COMPLETE, EventType.INTERRUPT, EventType.TOOL_RESULT)
 _BATCH = 100
 _FAR = 1000
 """So many events that concern nobody are read again after a restart, at most: moving the cursor is a write."""
@@ -56,9 +56,12 @@ class Deriver:
             return
         if execution.parent_id is not None:
             return
-        kind, request_id, delay = _kind_of(event), event.data.get("request_id"), 0.0
+        kind, delay = _kind_of(event), 0.0
+        if kind is None:
+            return
         if kind is HookEvent.INTERRUPT:
             delay = self._delay
+        about = event.data["position"] if kind is HookEvent.UNKNOWN else event.data.get("request_id")
         for name, url in self._targets(execution, kind):
             yield NewDelivery(
                 event_id=event_id_of(event, name),
@@ -68,7 +71,7 @@ class Deriver:
                 lane=lane_of(url),
                 event_at=event.at,
                 due_at=event.at + delay,
-                request_id=None if request_id is None else RequestId(request_id),
+                request_id=None if about is None else RequestId(about),
             )
 
     def _targets(self, execution: Execution, kind: HookEvent) -> list[tuple[str, str]]:
@@ -80,7 +83,9 @@ class Deriver:
             return []
 
 
-def _kind_of(event: Event) -> HookEvent:
+def _kind_of(event: Event) -> HookEvent | None:
     if event.type is EventType.INTERRUPT:
         return HookEvent.INTERRUPT
+    if event.type is EventType.TOOL_RESULT:
+        return HookEvent.UNKNOWN if event.data.get("outcome") == CallOutcome.UNKNOWN else None
     return HookEvent.COMPLETED if event.data.get("status") == Status.SUCCESS else HookEvent.FAILED

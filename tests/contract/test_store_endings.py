@@ -161,6 +161,7 @@ class TestFinish:
             "total_tokens": 15,
             "cost_usd": 0.25,
             "ended_by": "cli:me",
+            "unknown_calls": 0,
         }
 
     def test_an_output_is_the_final_answer(self, store: Store, journal: Journal) -> None:

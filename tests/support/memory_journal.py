@@ -169,6 +169,7 @@ class MemoryJournal:
                 "total_tokens": execution.usage.total_tokens,
                 "cost_usd": execution.usage.cost_usd,
                 "ended_by": ending.ended_by,
+                "unknown_calls": self._state.execution(self._id).unknown_calls,
             }
             self._event("complete", EventType.COMPLETE, ending.status.value, ended | cut)
             self._state.change(
@@ -243,6 +244,9 @@ class MemoryJournal:
         if call.state.closed:
             return
         self._move(position, state, outcome=outcome, result=text)
+        if state is CallState.UNKNOWN:
+            unknown = self._state.execution(self._id).unknown_calls
+            self._state.change(self._id, unknown_calls=unknown + 1)
         self._event(
             f"result:{position}",
             EventType.TOOL_RESULT,

@@ -9,10 +9,20 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-from agent_md.errors import AnswerConflict, BudgetSpent, ConversationWaiting, IdempotencyMismatch, UsageError
+from agent_md.errors import (
+    AnswerConflict,
+    BudgetSpent,
+    ConversationWaiting,
+    IdempotencyMismatch,
+    NothingToSettle,
+    SettledOtherwise,
+    UnknownCall,
+    UsageError,
+)
 from agent_md.executions.model import (
     Answer,
     Call,
+    CallState,
     Claim,
     Event,
     EventType,
@@ -22,6 +32,7 @@ from agent_md.executions.model import (
     Position,
     Request,
     RequestId,
+    Settlement,
     Status,
     StepRecord,
     WorkerId,
@@ -127,6 +138,7 @@ class MemoryStore:
         statuses: Collection[Status] = (),
         agent: str | Collection[str] | None = None,
         session_id: str | None = None,
+        unknown: bool | None = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Execution]:
@@ -139,6 +151,7 @@ class MemoryStore:
                 and (not statuses or execution.status in statuses)
                 and (agents is None or execution.agent in agents)
                 and session_id in (None, execution.session_id)
+                and unknown in (None, execution.unknown_calls > 0)
             ]
             return deepcopy(_page(found, limit, offset))
 
@@ -227,6 +240,27 @@ class MemoryStore:
     def steps(self, execution_id: ExecutionId, position: Position) -> dict[int, StepRecord]:
         with self._state.lock:
             return deepcopy(self._state.steps.get((execution_id, position), {}))
+
+    def settle_call(
+        self, execution_id: ExecutionId, position: Position, *, ran: bool, note: str | None, by: str
+    ) -> Settlement:
+        state = self._state
+        with state.transaction():
+            execution = state.execution(execution_id)
+            call = state.calls.get((execution_id, position))
+            if call is None:
+                raise UnknownCall(f"execution {execution_id} has no call {position}")
+            if call.state is not CallState.UNKNOWN:
+                raise NothingToSettle(f"call {position} is known to be {call.state}")
+            first = call.settlement
+            if first is None:
+                first = Settlement(ran, note, by, state.now())
+                state.change_call(execution_id, position, settlement=first)
+                state.change(execution_id, unknown_calls=execution.unknown_calls - 1)
+            elif (first.ran, first.note) != (ran, note):
+                text = f"{position} was settled as {first.ran} by {first.settled_by} before"
+                raise SettledOtherwise(text, first.ran, first.settled_by, first.settled_at)
+            return first
 
     # Requests and answers
 

@@ -105,10 +105,12 @@ def test_an_execution() -> None:
         "error": None,
         "cut": None,
         "parent_execution_id": 7,
+        "unknown_calls": 0,
     }
-    assert execution_detail(execution, [{"request_id": "r1"}]) == shape | {
+    assert execution_detail(execution, [{"request_id": "r1"}], []) == shape | {
         "output_data": "Done.",
         "pending": [{"request_id": "r1"}],
+        "may_have_run": [],
     }
 
 

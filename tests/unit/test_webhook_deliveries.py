@@ -9,12 +9,12 @@ import pytest
 
 from agent_md.agents.spec import NotifyTarget
 from agent_md.executions.deliveries import Delivery, HookEvent
-from agent_md.executions.model import ExecutionId, HookTarget, RequestId
-from agent_md.ports import Store
+from agent_md.executions.model import CallOutcome, CallState, ExecutionId, HookTarget, Position, RequestId
+from agent_md.ports import Journal, Store
 from agent_md.webhooks.post import NotSent, Reply
 from tests.support.clock import ManualClock
 from tests.support.memory_store import MemoryStore
-from tests.support.scenes import W1, W2, abort, approve, ask, journal_of, record, succeed
+from tests.support.scenes import W1, W2, abort, approve, ask, journal_of, proposal, record, succeed, tool
 from tests.support.webhooks import DELAY_S, ScriptedPost, Webhooks, hooked
 from tests.support.workers import FakeWorkers
 
@@ -57,6 +57,18 @@ def wait_for_answers(store: Store, execution_id: ExecutionId, count: int = 1) ->
     return ids
 
 
+def cut_off(store: Store, execution_id: ExecutionId, count: int = 1) -> Journal:
+    """Calls that ended without anybody knowing how."""
+    journal = journal_of(store, store.execution(execution_id))
+    record(journal, calls=[proposal(0, index) for index in range(count)])
+    for index in range(count):
+        at = Position(0, index)
+        journal.finish_call(
+            at, CallState.UNKNOWN, CallOutcome.UNKNOWN, "may have run", tool("may have run", f"call-{at}")
+        )
+    return journal
+
+
 class TestWhoIsTold:
     async def test_an_end_well_and_one_that_failed(
         self, store: Store, post: ScriptedPost, webhooks: Webhooks, clock: ManualClock
@@ -93,6 +105,37 @@ class TestWhoIsTold:
         assert "messages" not in other.body
         assert "Authorization" not in other.headers
         assert store.outbox.target(execution.id) is None  # what came with the message is not kept
+
+    async def test_calls_that_may_have_run_are_told_together_and_again_with_the_end(
+        self, store: Store, post: ScriptedPost, webhooks: Webhooks
+    ) -> None:
+        execution = hooked(store, PLAIN, NotifyTarget("https://b.example/", events=("turn.failed",)), hook=HOOK)
+        journal = cut_off(store, execution.id, 2)
+        assert await webhooks.deliver_due() == 1
+        (told,) = post.sent
+        assert (told.url, told.body["event"], told.body["status"]) == (PLAIN.url, "call.unknown", "running")
+        assert [(c["position"], c["tool_name"]) for c in told.body["calls"]] == [
+            ("0.0", "file_read"),
+            ("0.1", "file_read"),
+        ]
+        assert told.body["calls"][0]["tool_args"] == {"path": "a.md"}
+        store.settle_call(execution.id, Position(0, 0), ran=True, note=None, by="api")
+        succeed(journal)
+        await webhooks.deliver_due()
+        ends = {sent.url: sent.body for sent in post.sent[1:]}
+        assert set(ends) == {PLAIN.url, HOOK.url}
+        assert {body["event"] for body in ends.values()} == {"turn.completed"}
+        assert [[c["position"] for c in body["calls"]] for body in ends.values()] == [["0.1"], ["0.1"]]
+
+    async def test_a_call_that_was_settled_is_not_told(
+        self, store: Store, post: ScriptedPost, webhooks: Webhooks
+    ) -> None:
+        execution = hooked(store, PLAIN)
+        succeed(cut_off(store, execution.id))
+        store.settle_call(execution.id, Position(0, 0), ran=False, note=None, by="api")
+        await webhooks.deliver_due()
+        assert post.events == ["turn.completed"]
+        assert "calls" not in post.sent[0].body
 
     async def test_of_a_session_that_was_deleted_no_messages(
         self, store: Store, post: ScriptedPost, webhooks: Webhooks
@@ -340,4 +383,6 @@ class TestSecrets:
 
 
 def test_events_are_those_of_the_agent_file() -> None:
-    assert [str(event) for event in HookEvent] == ["turn.completed", "turn.failed", "interrupt.requested"]
+    assert [str(event) for event in HookEvent] == [
+        *("turn.completed", "turn.failed", "interrupt.requested", "call.unknown")
+    ]

@@ -296,6 +296,7 @@ class SqliteJournal:
                 "total_tokens": ended.usage.total_tokens,
                 "cost_usd": ended.usage.cost_usd,
                 "ended_by": ending.ended_by,
+                "unknown_calls": ended.unknown_calls,
                 **_if_cut(ending.cut),
             }
             self._event("complete", EventType.COMPLETE, str(ending.status), data, now)

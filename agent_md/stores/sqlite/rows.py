@@ -25,6 +25,7 @@ from agent_md.executions.model import (
     RequestId,
     RequestKind,
     RequestSource,
+    Settlement,
     Status,
     StepRecord,
     ToolSource,
@@ -39,6 +40,7 @@ __all__ = [
     "EVENT",
     "EXECUTION",
     "REQUEST",
+    "UNSETTLED",
     "canonical",
     "dump",
     "request_body",
@@ -53,13 +55,20 @@ __all__ = [
 ACTIVE = "x.status IN ('queued', 'running', 'waiting')"
 """Executions that have not ended."""
 
-EXECUTION = """
+UNSETTLED = (
+    "c.state = 'unknown' AND NOT EXISTS (SELECT 1 FROM settlements t"
+    " WHERE t.execution_id = c.execution_id AND t.turn = c.turn AND t.idx = c.idx)"
+)
+"""Of a call `c`: it may have run, and nobody has said whether it did."""
+
+EXECUTION = f"""
 SELECT x.id, x.agent, x.spec_digest, x.trigger, x.status, x.created_at, x.session_id, x.parent_id, x.worker, x.epoch,
        x.attempts, x.started_at, x.finished_at, x.work_ms, x.error, x.output, x.cancelled_by, x.cut,
        (SELECT coalesce(sum(input_tokens), 0) FROM usage u WHERE u.execution_id = x.id),
        (SELECT coalesce(sum(output_tokens), 0) FROM usage u WHERE u.execution_id = x.id),
        (SELECT CASE WHEN count(*) = count(cost_usd) THEN coalesce(sum(cost_usd), 0.0) END
-        FROM usage u WHERE u.execution_id = x.id)
+        FROM usage u WHERE u.execution_id = x.id),
+       (SELECT count(*) FROM calls c WHERE c.execution_id = x.id AND {UNSETTLED})
 FROM executions x"""
 
 REQUEST = """
@@ -72,8 +81,9 @@ LEFT JOIN answers a ON a.request_id = r.id"""
 
 CALL = """
 SELECT c.turn, c.idx, c.call_id, c.tool, c.decision, c.reason, c.state, c.epoch, c.edited_args, c.effect_before,
-       c.effect_after, c.outcome, proposed.data, closed.message
+       c.effect_after, c.outcome, proposed.data, closed.message, t.ran, t.note, t.settled_by, t.settled_at
 FROM calls c
+LEFT JOIN settlements t ON t.execution_id = c.execution_id AND t.turn = c.turn AND t.idx = c.idx
 JOIN events proposed ON proposed.execution_id = c.execution_id AND proposed.key = 'call:' || c.turn || '.' || c.idx
 LEFT JOIN events closed ON closed.execution_id = c.execution_id AND closed.key = 'result:' || c.turn || '.' || c.idx"""
 
@@ -121,6 +131,7 @@ def to_execution(row: Any) -> Execution:
         cancelled_by=row[16],
         cut=row[17],
         usage=Usage(row[18], row[19], row[20]),
+        unknown_calls=row[21],
     )
 
 
@@ -173,6 +184,7 @@ def to_call(row: Any) -> Call:
         effect=None if row[9] is None else CallEffect(row[9], row[10]),
         outcome=None if row[11] is None else CallOutcome(row[11]),
         result=row[13],
+        settlement=None if row[14] is None else Settlement(bool(row[14]), *row[15:18]),
     )
 
 

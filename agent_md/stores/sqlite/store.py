@@ -33,13 +33,14 @@ from agent_md.executions.model import (
     Position,
     Request,
     RequestId,
+    Settlement,
     Status,
     StepRecord,
     WorkerId,
 )
 from agent_md.executions.spending import Refusal, RefusalKind
 from agent_md.ports import AnswerReceipt, Clock, Idempotency, Journal, NewAnswer, Workers
-from agent_md.stores.sqlite import creating, spending, writes
+from agent_md.stores.sqlite import creating, settling, spending, writes
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.journal import SqliteJournal
 from agent_md.stores.sqlite.outbox import SqliteOutbox
@@ -155,6 +156,7 @@ class SqliteStore:
         statuses: Collection[Status] = (),
         agent: str | Collection[str] | None = None,
         session_id: str | None = None,
+        unknown: bool | None = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Execution]:
@@ -170,6 +172,8 @@ class SqliteStore:
         if ids is not None:
             conditions.append("x.id IN (SELECT value FROM json_each(?))")
             values.append(json.dumps(list(ids)))
+        if unknown is not None:
+            conditions.append(settling.HAS_UNKNOWN if unknown else f"NOT {settling.HAS_UNKNOWN}")
         rows = self._db.all(
             f"{EXECUTION} WHERE {' AND '.join(conditions) or 'TRUE'} ORDER BY x.id DESC LIMIT ? OFFSET ?",
             *(*values, -1 if limit is None else limit, offset),
@@ -292,6 +296,14 @@ class SqliteStore:
             *(execution_id, position.turn, position.index),
         )
         return {row[0]: to_step(row[1:]) for row in rows}
+
+    def settle_call(
+        self, execution_id: ExecutionId, position: Position, *, ran: bool, note: str | None, by: str
+    ) -> Settlement:
+        with self._db.write():
+            self.execution(execution_id)
+            call = self.call(execution_id, position)
+            return settling.settle(self._db, execution_id, position, call, Settlement(ran, note, by, self._clock()))
 
     # Requests and answers
 
