@@ -16,11 +16,12 @@ from agent_md.cli.signals import taken_over
 from agent_md.cli.text import wrapped
 from agent_md.cli.workspace import screen
 
-__all__ = ["ChatLines", "ChatOver", "code_of_chat", "messages_to_agent", "nobody_reads"]
+__all__ = ["COMMANDS", "ChatLines", "ChatOver", "code_of_chat", "messages_to_agent", "nobody_reads"]
 
 _ENDS = ("/exit", "/quit")
 _HELP = "/help"
-_COMMANDS = (*_ENDS, _HELP)
+COMMANDS = (*_ENDS, _HELP)
+"""What is obeyed when it is typed, and not sent."""
 _COMMAND = re.compile(r"/[a-z]+\s*")
 """What looks like a command; with a blank before it, it is a message."""
 
@@ -78,8 +79,8 @@ def messages_to_agent(
 
 
 def _no_command(word: str) -> str:
-    near = nearest(word, _COMMANDS)
-    hint = f"did you mean {near}?" if near else f"there are {', '.join(_COMMANDS)}."
+    near = nearest(word, COMMANDS)
+    hint = f"did you mean {near}?" if near else f"there are {', '.join(COMMANDS)}."
     return f"  there is no command {word}; {hint} To send it, put a blank before it"
 
 

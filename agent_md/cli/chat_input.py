@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
-from collections.abc import Iterator, Mapping
+import termios
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
-from agent_md.cli.composing import Composer
+from agent_md.cli.interruptible import run_interruptible
 from agent_md.cli.prompt import PromptClosed, TerminalPrompt
 from agent_md.cli.questions import QuestionText
+from agent_md.cli.streams import person
 from agent_md.errors import UsageError
 
 __all__ = ["Messages", "messages_of"]
@@ -27,32 +29,63 @@ class Messages(Protocol):
         """The next one, as it was given; None at the end of input. Raises KeyboardInterrupt at Ctrl-C."""
 
 
-def messages_of(terminal: TerminalPrompt | None, environ: Mapping[str, str] = os.environ) -> Messages:
-    """Those typed at the terminal; without one the lines of standard input."""
+def messages_of(
+    terminal: TerminalPrompt | None,
+    commands: Sequence[str],
+    environ: Mapping[str, str] = os.environ,
+    *,
+    folder: Path | None = None,
+    state_dir: Path | None = None,
+) -> Messages:
+    """Those typed at the terminal; without one the lines of standard input.
+
+    Tab completes `commands`, and files below `folder`. Earlier messages are kept in `state_dir`, else for this chat
+    alone.
+    """
     if terminal is None:
         return PipedMessages()
-    return PlainMessages(terminal) if environ.get("TERM", "dumb") == "dumb" else TypedMessages()
+    if environ.get("TERM", "dumb") == "dumb":
+        return PlainMessages(terminal)
+    return TypedMessages(terminal, commands, folder, state_dir)
 
 
 class TypedMessages:
-    """Typed at a terminal, with a line editor."""
+    """Typed at a terminal, with the line editor. What was typed while there was no prompt is put into the next message,
+    and waits for Enter like all else."""
 
-    def __init__(self) -> None:
-        self._composer = Composer(_PROMPT)
+    def __init__(
+        self, terminal: TerminalPrompt, commands: Sequence[str], folder: Path | None, state_dir: Path | None
+    ) -> None:
+        from prompt_toolkit.history import InMemoryHistory  # only who types messages pays for it
+
+        from agent_md.cli.chat_completion import ChatCompleter
+        from agent_md.cli.chat_history import ChatHistory
+        from agent_md.cli.line_editor import LineEditor
+
+        self._editor = LineEditor(
+            sys.stdin.fileno(),
+            person(sys.stdout),
+            colour=terminal.screen.painter.colour,
+            history=InMemoryHistory() if state_dir is None else ChatHistory(state_dir),
+            completer=ChatCompleter(commands, folder),
+        )
 
     def next(self) -> str | None:
-        return self._composer.read()
+        try:
+            return run_interruptible(self._editor.read(_PROMPT, typed_ahead=True))
+        except (EOFError, OSError, termios.error):
+            return None
 
 
 class PlainMessages:
-    """Typed at a terminal that can do nothing, one a line."""
+    """Typed at a terminal on which nothing can be drawn."""
 
     def __init__(self, terminal: TerminalPrompt) -> None:
         self._terminal = terminal
 
     def next(self) -> str | None:
         try:
-            return asyncio.run(self._terminal.ask(QuestionText((), (), _PROMPT), str))
+            return run_interruptible(self._terminal.ask(QuestionText((), (), _PROMPT), str))
         except PromptClosed:
             return None
 

@@ -16,11 +16,11 @@ __all__ = ["HELP", "TYPING", "beginning", "continuing", "totals", "way_back"]
 
 TYPING = (
     "  /exit, /quit or Ctrl-D ends the chat, /help shows this; any other text is a message.",
-    "  Enter sends; Alt-Enter begins a new line; what is pasted waits for Enter. Up and down: earlier messages.",
+    "  Enter sends; Alt-Enter begins a new line; what is pasted waits for Enter. Up, down and Ctrl-R: earlier messages.",
 )
 HELP = (
     *TYPING,
-    "  Ctrl-C cancels a turn that runs, leaves a question open, and ends the chat where a message is awaited.",
+    "  Ctrl-C clears what is typed; else it cancels a turn that runs, leaves a question open, or ends the chat.",
 )
 _WIDEST = 200
 _SIGNS = {"user": "👤", "assistant": "💬"}

@@ -9,7 +9,7 @@ from contextlib import suppress
 from agent_md.api.address import server_takes_over
 from agent_md.app import App
 from agent_md.cli.attend import attend
-from agent_md.cli.chat_flow import ChatLines, ChatOver, code_of_chat, messages_to_agent, nobody_reads
+from agent_md.cli.chat_flow import COMMANDS, ChatLines, ChatOver, code_of_chat, messages_to_agent, nobody_reads
 from agent_md.cli.chat_input import Messages, messages_of
 from agent_md.cli.chat_texts import HELP, beginning, continuing, totals, way_back
 from agent_md.cli.exit_codes import INTERRUPTED, WAITING
@@ -31,7 +31,8 @@ def local_chat(app: App, agent: str, session_id: str) -> int:
     On a terminal questions are asked; else messages are the lines of standard input, and a question ends it with 3.
     """
     prompt = terminal(asks=True)
-    return _Chat(app, agent, session_id, messages_of(prompt), asks=prompt is not None).run()
+    messages = messages_of(prompt, COMMANDS, folder=app.settings.workspace, state_dir=app.settings.state_dir)
+    return _Chat(app, agent, session_id, messages, asks=prompt is not None).run()
 
 
 class _TurnOutput(TextOutput):

@@ -152,19 +152,18 @@ def _parsed_model(text: str) -> ModelRef:
 
 def _asked(asking: TerminalPrompt, name: str, settings: Settings) -> _Wishes:
     """The answers of the person at the terminal. Ctrl-C and Ctrl-D end the command, with nothing written."""
-    import asyncio
-
+    from agent_md.cli.interruptible import run_interruptible
     from agent_md.cli.prompt import PromptClosed
 
     try:
-        return asyncio.run(_questions(asking, name, settings))
+        return run_interruptible(_questions(asking, name, settings))
     except (KeyboardInterrupt, PromptClosed):
         note(f"agentmd: {NOTHING}")
         raise typer.Exit(INTERRUPTED) from None
 
 
 async def _questions(asking: TerminalPrompt, name: str, settings: Settings) -> _Wishes:
-    description = await asking.ask(_question("What is it for? One line, shown in lists; may stay empty."), str)
+    description = await asking.ask(_question("What is it for? One line, shown in lists; may stay empty."), _one_line)
     prompt = await asking.ask(_question("What is it to do? Its instructions; empty: a general text to edit."), _prompt)
     try:
         usual = str(_model(name, _Wishes(), settings))
@@ -187,6 +186,12 @@ async def _questions(asking: TerminalPrompt, name: str, settings: Settings) -> _
 
 def _question(text: str) -> QuestionText:
     return QuestionText((), (f"? {text}",), "> ")
+
+
+def _one_line(text: str) -> str:
+    if "\n" in text:
+        raise AnswerRefused("one line is wanted")
+    return text
 
 
 def _prompt(line: str) -> str:

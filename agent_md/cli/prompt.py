@@ -1,21 +1,21 @@
 """Asks a human on the terminal, without a thread and without a busy process: a cancelled question is gone at once.
 
 Only what is typed while a question stands open can answer it. What was typed before it, and what was half typed when
-it was withdrawn, is thrown away.
+it was withdrawn, is thrown away. Several lines that come at once belong to the one question, and never end it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import re
 import sys
 import termios
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TextIO, TypeVar, assert_never
+from typing import Any, Protocol, TextIO, TypeVar, assert_never
 
+from agent_md.cli.line_mode import LineMode
 from agent_md.cli.pager import pager_command, show_paged
 from agent_md.cli.parsing import parse_choice, parse_confirm, parse_json, parse_selection, parse_text
 from agent_md.cli.questions import QuestionText, own_text_entry, question_texts, rows_of
@@ -30,10 +30,7 @@ __all__ = ["PromptClosed", "TerminalPrompt", "ask_request", "can_prompt"]
 
 T = TypeVar("T")
 
-_LONGEST = 4095
-"""Bytes of a line that the kernel keeps; it drops what is typed beyond without a word."""
-
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class PromptClosed(AgentmdError):
@@ -44,6 +41,13 @@ def can_prompt(source: TextIO | None = None, output: TextIO | None = None) -> bo
     """Whether both standard input and standard output are terminals; only then may a human be asked."""
     streams = (source or sys.stdin, output or person(sys.stdout))
     return all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
+
+
+class LineReader(Protocol):
+    """Reads texts from one terminal: `LineEditor`, or `LineMode` where nothing can be drawn."""
+
+    async def read(self, prompt: str, *, typed_ahead: bool = False) -> str:
+        """The text that was typed after the prompt. Raises EOFError at the end of input."""
 
 
 class TerminalPrompt:
@@ -64,6 +68,7 @@ class TerminalPrompt:
         self._source = sys.stdin.fileno() if source is None else source
         self._output = person(sys.stdout) if output is None else output
         self._environ = environ
+        self._reader: LineReader | None = None
 
     async def ask(self, question: QuestionText, parse: Callable[[str], T]) -> T:
         """What `parse` makes of the line that was typed; the question is put again while it raises AnswerRefused.
@@ -71,14 +76,16 @@ class TerminalPrompt:
         Raises PromptClosed at the end of input. Cancelled, it leaves the cursor on a fresh line and nothing half typed.
         """
         try:
-            with _line_mode(self._source):
-                await self._show(question)
-                while True:
-                    line = await self._answer(question.prompt)
-                    try:
-                        return parse(_clean(line))
-                    except AnswerRefused as refused:
-                        self.tell(f"  {one_line(str(refused))}")
+            await self._show(question)
+            while True:
+                typed = ""
+                try:
+                    typed = await self._answer(question.prompt)
+                    return parse(_clean(typed))
+                except AnswerRefused as refused:
+                    lines = typed.count("\n") + 1
+                    at_once = f"{lines} lines came at once, and none of them counts: " if lines > 1 else ""
+                    self.tell(f"  {at_once}{one_line(str(refused))}")
         except (OSError, termios.error) as error:
             raise PromptClosed(f"the terminal is gone ({error})") from error
 
@@ -102,16 +109,14 @@ class TerminalPrompt:
         self._output.flush()
         return await show_paged(text, command, self._environ, self._source, self._output.fileno())
 
-    async def _answer(self, prompt: str) -> bytes:
-        termios.tcflush(self._source, termios.TCIFLUSH)
-        self._write(prompt)
+    async def _answer(self, prompt: str) -> str:
+        """The typed text. Raises PromptClosed at the end of input."""
+        if self._reader is None:
+            self._reader = line_reader(self._source, self._output, self.screen, self._environ)
         try:
-            return await _read_line(self._source)
-        except BaseException:
-            with contextlib.suppress(OSError, termios.error):
-                termios.tcflush(self._source, termios.TCIFLUSH)
-                self._write("\n")
-            raise
+            return await self._reader.read(prompt)
+        except EOFError:
+            raise PromptClosed("the input ended before an answer was typed") from None
 
     def _write(self, text: str) -> None:
         self._output.write(text)
@@ -177,58 +182,18 @@ def _own_text(line: str) -> str:
     return line
 
 
-async def _read_line(source: int) -> bytes:
-    """One line of a terminal in line mode, without its end. Raises PromptClosed at the end of input."""
-    loop = asyncio.get_running_loop()
-    line: asyncio.Future[bytes] = loop.create_future()
-    typed = bytearray()
+def line_reader(source: int, output: TextIO, screen: Screen, environ: Mapping[str, str]) -> LineReader:
+    """What reads answers from this terminal. It keeps none of them."""
+    if environ.get("TERM", "dumb") == "dumb":
+        return LineMode(source, output)
+    from agent_md.cli.line_editor import LineEditor  # only who is asked pays for its import
 
-    def take() -> None:
-        if line.done():
-            return
-        try:
-            piece = os.read(source, _LONGEST + 1)
-        except OSError as error:
-            line.set_exception(error)
-            return
-        typed.extend(piece)
-        if not piece:
-            line.set_exception(PromptClosed("the input ended before an answer was typed"))
-        elif typed.endswith(b"\n"):
-            line.set_result(bytes(typed[:-1]))
-
-    loop.add_reader(source, take)
-    try:
-        return await line
-    finally:
-        loop.remove_reader(source)
+    return LineEditor(source, output, colour=screen.painter.colour)
 
 
-def _clean(line: bytes) -> str:
+def _clean(typed: str) -> str:
     """The typed text; bytes that are no UTF-8 are shown as escapes. Raises AnswerRefused for what cannot be meant."""
-    if len(line) >= _LONGEST:
-        raise AnswerRefused(
-            f"a line of this terminal ends at {_LONGEST} bytes; give a longer answer with a flag of `agentmd respond`"
-        )
-    text = line.decode(errors="backslashreplace")
+    text = typed.encode(errors="surrogateescape").decode(errors="backslashreplace")
     if _CONTROL.search(text):
         raise AnswerRefused(f"the answer holds control characters, perhaps of an arrow key: {one_line(text)}")
     return text
-
-
-@contextlib.contextmanager
-def _line_mode(terminal: int) -> Iterator[None]:
-    """Whole lines, echoed, as long as this lasts, whatever an earlier program left behind."""
-    before = termios.tcgetattr(terminal)
-    wanted = [*before]
-    wanted[0] |= termios.ICRNL
-    wanted[3] |= termios.ICANON | termios.ECHO | termios.ISIG
-    if wanted == before:
-        yield
-        return
-    termios.tcsetattr(terminal, termios.TCSADRAIN, wanted)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(termios.error):  # a terminal that is gone needs no modes
-            termios.tcsetattr(terminal, termios.TCSADRAIN, before)

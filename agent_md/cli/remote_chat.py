@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from agent_md.cli.chat_flow import ChatOver, code_of_chat, messages_to_agent, nobody_reads
+from agent_md.cli.chat_flow import COMMANDS, ChatOver, code_of_chat, messages_to_agent, nobody_reads
 from agent_md.cli.chat_input import Messages, messages_of
 from agent_md.cli.chat_texts import beginning, continuing, way_back
 from agent_md.cli.exit_codes import WAITING
@@ -48,7 +48,7 @@ def remote_chat(url: str, *, agent: str | None, session_id: str | None, key: str
     if key is not None and not (place.encrypted or place.local):
         note(f"note: the key goes to {place.base} without encryption")
     prompt = terminal(asks=True)
-    return _RemoteChat(place, client, session_id, messages_of(prompt), prompt).run()
+    return _RemoteChat(place, client, session_id, messages_of(prompt, COMMANDS), prompt).run()
 
 
 class _RemoteChat:

@@ -12,7 +12,19 @@ import json
 import re
 from typing import Any
 
-__all__ = ["counted", "cut", "fold", "is_suspicious", "json_line", "one_line", "pad", "visible", "width_of", "wrapped"]
+__all__ = [
+    "counted",
+    "cut",
+    "fold",
+    "is_suspicious",
+    "json_line",
+    "one_line",
+    "pad",
+    "visible",
+    "visible_characters",
+    "width_of",
+    "wrapped",
+]
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f"
 _INVISIBLE = (
@@ -59,6 +71,15 @@ def visible(text: str, *, one_line: bool = False) -> str:
         return _NAMED.get(character) or _escape(ord(character))
 
     return (_ESCAPED_ASCII if text.isascii() else _ESCAPED).sub(escape, text)
+
+
+def visible_characters(line: str) -> list[str]:
+    """`visible` of each character of a line, in its order; tabs are kept."""
+    shown = list(line)
+    for match in _ESCAPED.finditer(line):
+        if match.group() != "\t":
+            shown[match.start()] = _escape(ord(match.group()))
+    return shown
 
 
 def one_line(text: str) -> str:

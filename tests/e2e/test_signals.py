@@ -91,9 +91,9 @@ def ends_at_once(terminal: ForkedTerminal) -> int:
 def test_ctrl_c_at_the_question_leaves_it_waiting(working: AgentFolder) -> None:
     with working.terminal("run", "cleaner") as terminal:
         terminal.expect("[y/N]: ")
-        terminal.send("y\x03")
+        terminal.send("y\x03\x03")
         assert ends_at_once(terminal) == 130
-        assert terminal.screen.endswith("^C\nexecution 1 waits for an answer: agentmd respond 1 --request 1-0.0\n")
+        assert terminal.screen.endswith("[y/N]: \nexecution 1 waits for an answer: agentmd respond 1 --request 1-0.0\n")
     assert working.execution().status is Status.WAITING
     assert working.cli("respond", "1", "--yes").code == 0
 

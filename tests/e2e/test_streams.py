@@ -123,7 +123,7 @@ def test_every_command_ends_when_it_has_no_more_to_say(work: AgentFolder, args: 
         assert time.monotonic() - last < AT_ONCE_S
 
 
-HEAVY = ("langgraph", "langchain", "langchain_core", "fastapi", "uvicorn", "langchain_google_genai")
+HEAVY = ("langgraph", "langchain", "langchain_core", "fastapi", "uvicorn", "langchain_google_genai", "prompt_toolkit")
 
 
 @pytest.mark.parametrize(

@@ -248,5 +248,5 @@ def test_quiet_prints_only_the_questions_and_the_answer(folder: AgentFolder) -> 
         terminal.expect(question("a.txt"))
         terminal.send_line("y")
         assert terminal.exit_code() == 0
-        lines = terminal.screen.splitlines()
+        lines = terminal.shown.splitlines()
     assert [lines[0][:4], *lines[1:]] == ["  → ", f"{question('a.txt')}y", "Done."]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 
-from agent_md.cli.keys import PASTE_OFF, PASTE_ON
 from tests.support.agent_folder import AgentFolder
 from tests.support.emulator import shown
 from tests.support.processes import Finished, Running
@@ -14,25 +12,27 @@ from tests.support.waiting import until
 
 __all__ = ["Piped", "on_screen", "ready", "say"]
 
-_DRAWN = "\x1b[?7h"
+_PASTES_MARKED = "\x1b[?2004h"
+_CURSOR_SHOWN = "\x1b[?25h"
 
 
 def ready(terminal: Terminal) -> None:
     """Waits until the chat waits for the next message."""
-    terminal.expect(PASTE_ON)
-    terminal.expect(_DRAWN)
+    terminal.expect(_PASTES_MARKED)
+    terminal.expect("you> ")
+    terminal.expect(_CURSOR_SHOWN)
 
 
 def say(terminal: Terminal, text: str) -> None:
     """Types a message when the chat waits for one."""
     ready(terminal)
     terminal.send_line(text)
-    terminal.expect(f"\x1b[Jyou> {text}\n")
+    terminal.expect(f"{text.lstrip()}\n")
 
 
 def on_screen(terminal: Terminal, columns: int = 80) -> str:
     """What stands on the terminal, with what left it at its top."""
-    return shown(re.sub(f"{re.escape(PASTE_ON)}|{re.escape(PASTE_OFF)}", "", terminal.screen), columns)
+    return shown(terminal.screen, columns)
 
 
 class Piped:

@@ -77,21 +77,31 @@ class Emulator:
 
     def _obey(self, parameters: str, final: str) -> None:
         match final, parameters:
-            case "K", "":
+            case "K", "" | "0":
                 del self._rows[self._row][self._column :]
-            case "J", "":
+            case "J", "" | "0":
                 del self._rows[self._row][self._column :]
                 del self._rows[self._row + 1 :], self._continued[self._row + 1 :]
-            case "A", _:
-                self._row = max(self._top, self._row - int(parameters or 1))
+            case "A" | "B" | "C" | "D", _:
+                self._move(final, int(parameters or 1))
             case "m", _:
                 pass
+            case "h" | "l", "?1" | "?12" | "?25" | "?2004":
+                pass  # keys of the cursor, how it looks, whether pastes are marked: nothing that is shown
             case "h" | "l", "?7":
                 self._wraps = final == "h"
                 if self._wraps:
                     self.frames.append(self.text)
             case _:
                 raise AssertionError(f"no sequence of ours: CSI {parameters}{final}")
+
+    def _move(self, final: str, count: int) -> None:
+        if final in "AB":
+            row = self._row + (count if final == "B" else -count)
+            self._row = min(max(self._top, row), len(self._rows) - 1)
+        else:
+            column = self._column + (count if final == "C" else -count)
+            self._column = min(max(0, column), self._columns - 1)
 
     def _put(self, character: str) -> None:
         if character == "\r":

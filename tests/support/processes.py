@@ -169,6 +169,7 @@ def _count_writes(path: Path, kill_before: int | None) -> None:
 
 def preload() -> None:
     """Imports what the command line imports late, so that forks have it."""
+    import agent_md.cli.line_editor
     import agent_md.cli.main
     import agent_md.graph.build
     import agent_md.graph.foreign_interrupt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import select
 import signal
 import struct
@@ -25,6 +26,9 @@ _TAKE_TERMINAL = (
     "os.execvpe(sys.argv[1], sys.argv[1:], os.environ)\n"
 )
 """Run in the child's new session, so that Ctrl-C reaches it; replaces itself by the program."""
+
+
+_SEQUENCES = rb"(?:\x1b\[[?0-9;]*[A-Za-z])*"
 
 
 class Process(Protocol):
@@ -109,13 +113,16 @@ class Terminal:
         return shown(self.screen, *self._size)
 
     def expect(self, text: str, timeout: float = 10) -> str:
-        """Waits until `text` appears after what was expected before; gives what came up to its end."""
-        wanted = text.encode().replace(b"\n", b"\r\n")
+        """Waits until `text` appears after what was expected before; gives what came up to its end.
+
+        Sequences that move the cursor or change its looks may stand between its characters.
+        """
+        wanted = re.compile(_SEQUENCES.join(map(re.escape, re.findall(b".", _typed(text), re.DOTALL))))
         deadline = time.monotonic() + timeout
-        while (found := self._output.find(wanted, self._seen)) < 0:
+        while (found := wanted.search(self._output, self._seen)) is None:
             if not self._read(deadline):
                 raise TerminalTimeout(f"{text!r} did not come; the screen:\n{self.screen}")
-        start, self._seen = self._seen, found + len(wanted)
+        start, self._seen = self._seen, found.end()
         return self._output[start : self._seen].decode(errors="replace").replace("\r\n", "\n")
 
     def send(self, text: str) -> None:
@@ -126,6 +133,11 @@ class Terminal:
 
     def send_line(self, text: str = "") -> None:
         self.send(text + "\n")
+
+    def answer(self, text: str = "") -> None:
+        """Types a line, and waits until the question is answered with it."""
+        self.send_line(text)
+        self.expect(f"{text}\n")
 
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
@@ -166,6 +178,10 @@ class Terminal:
             return False
         self._output += piece
         return bool(piece)
+
+
+def _typed(text: str) -> bytes:
+    return text.encode().replace(b"\n", b"\r\n")
 
 
 def fixed_environment(changes: Mapping[str, str | None]) -> dict[str, str]:

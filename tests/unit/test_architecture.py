@@ -11,7 +11,7 @@ import pytest
 from agent_md import errors, sdk
 from agent_md.errors import AgentmdError, codes_of
 
-_HEAVY = ("langgraph", "langchain_core", "langchain_google_genai", "fastapi", "uvicorn", "jsonschema")
+_HEAVY = ("langgraph", "langchain_core", "langchain_google_genai", "fastapi", "uvicorn", "jsonschema", "prompt_toolkit")
 
 
 @pytest.mark.parametrize("module", ["agent_md", "agent_md.app", "agent_md.sdk", "agent_md.cli.main"])
