@@ -32,16 +32,19 @@ conversations:
 """
 
 HANG = """
-import threading
+import asyncio
 from langchain_core.tools import tool
 from agent_md.sdk import context
 
 @tool
 async def hang() -> str:
-    \"\"\"Blocks the loop for good.\"\"\"
+    \"\"\"Cannot be cancelled.\"\"\"
     (context().workspace / "begun").touch()
-    threading.Event().wait()
-    return "never"
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            pass
 """
 
 
