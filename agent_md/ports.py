@@ -121,8 +121,8 @@ class ProgressSink(Protocol):
     def delta(self, execution_id: ExecutionId, turn: int, text: str) -> None:
         """A piece of the AI message `turn` has come; only the stored event counts."""
 
-    def restart(self, execution_id: ExecutionId, turn: int) -> None:
-        """The pieces of the AI message `turn` so far are void: the model is asked again."""
+    def restart(self, execution_id: ExecutionId, turn: int, attempt: int, attempts: int) -> None:
+        """The pieces of the AI message `turn` so far are void: the model is asked again, as `attempt` of `attempts`."""
 
 
 class Journal(Protocol):

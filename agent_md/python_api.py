@@ -302,7 +302,7 @@ class _Sink:
     def delta(self, execution_id: ExecutionId, turn: int, text: str) -> None:
         self._pass_on(TextDelta(execution_id, turn, text))
 
-    def restart(self, execution_id: ExecutionId, turn: int) -> None:
+    def restart(self, execution_id: ExecutionId, turn: int, attempt: int, attempts: int) -> None:
         self._pass_on(TextDelta(execution_id, turn, None))
 
     def check(self) -> None:

@@ -90,8 +90,9 @@ class Pieces:
         data: dict[str, Any] = {"execution_id": self._execution_id, "turn": text.turn}
         if text is not self._told:
             again = self._told is not None and self._told.turn == text.turn
-            if again or self._void or text is self._joined:
-                yield sse_message("delta", {**data, "restart": True})
+            if again or self._void or text is self._joined or text.retry is not None:
+                attempt = {} if text.retry is None else dict(zip(("attempt", "attempts"), text.retry, strict=True))
+                yield sse_message("delta", {**data, "restart": True, **attempt})
             self._told, self._count, self._void = text, 0, False
         pieces, self._count = text.pieces[self._count :], len(text.pieces)
         if pieces:

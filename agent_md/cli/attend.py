@@ -184,10 +184,10 @@ class _Attendant:
         if execution_id == self._id:
             self._progress.delta(text)
 
-    def restart(self, execution_id: ExecutionId, turn: int) -> None:
+    def restart(self, execution_id: ExecutionId, turn: int, attempt: int, attempts: int) -> None:
         """Takes back what was shown of the message."""
         if execution_id == self._id:
-            self._progress.restart()
+            self._progress.restart(attempt, attempts)
 
     # Asking
 

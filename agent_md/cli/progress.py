@@ -52,7 +52,7 @@ class Progress:
         self._turn: int | None = None
         self._open: dict[str, str] = {}
         self._growing: GrowingText | None = None
-        self._asked_again = False
+        self._retrying = ""
         self._label = ""
         self._since = 0.0
         self._step = 0
@@ -104,16 +104,16 @@ class Progress:
                 self._growing = GrowingText(opening(self._agent, self._clock(), self._live.screen))
             self._growing.add(text)
 
-    def restart(self) -> None:
-        """The pieces so far are void."""
+    def restart(self, attempt: int, attempts: int) -> None:
+        """The pieces so far are void; the model is asked again, as `attempt` of `attempts`."""
         self._growing = None
-        self._asked_again = True
+        self._retrying = f"retrying {attempt}/{attempts}"
 
     def _note(self, event: Event) -> None:
         match event.type:
             case EventType.AI:
                 self._turn = int(event.key.removeprefix("ai:"))
-                self._asked_again = False
+                self._retrying = ""
             case EventType.TOOL_CALL:
                 self._open[event.data["position"]] = event.data["tool_name"]
             case EventType.TOOL_RESULT:
@@ -137,7 +137,7 @@ class Progress:
         if self._growing is not None:
             return "writing"
         if not self._open:
-            return "broke off, asked again" if self._asked_again else "thinking"
+            return self._retrying or "thinking"
         started = [
             one_line(call.tool)
             for call in self._store.calls(self._id, turn=self._turn)

@@ -27,6 +27,8 @@ class TextUnderWay:
     """What has come of AI message `turn` since the model was asked: a new one when it is asked again."""
 
     turn: int
+    retry: tuple[int, int] | None = None
+    """Which attempt it is, of how many, when it is not the first."""
     pieces: list[str] = field(default_factory=list)
 
 
@@ -133,16 +135,16 @@ class Hub:
         current.pieces.append(text)
         self._wake_readers(execution_id)
 
-    def restart(self, execution_id: ExecutionId, turn: int) -> None:
-        self._begin_text(execution_id, turn)
+    def restart(self, execution_id: ExecutionId, turn: int, attempt: int, attempts: int) -> None:
+        self._begin_text(execution_id, turn, (attempt, attempts))
         self._wake_readers(execution_id)
 
     def forget_text(self, execution_id: ExecutionId) -> None:
         """The execution is not driven here any more, so no message of it is under way."""
         self._texts.pop(execution_id, None)
 
-    def _begin_text(self, execution_id: ExecutionId, turn: int) -> TextUnderWay:
-        begun = self._texts[execution_id] = TextUnderWay(turn)
+    def _begin_text(self, execution_id: ExecutionId, turn: int, retry: tuple[int, int] | None = None) -> TextUnderWay:
+        begun = self._texts[execution_id] = TextUnderWay(turn, retry)
         for watch in self._watches.get(execution_id, ()):
             if watch.pieces:
                 watch.texts[execution_id].append(begun)

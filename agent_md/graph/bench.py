@@ -17,10 +17,10 @@ from agent_md.tools.base import Tool
 
 __all__ = ["Bench", "CallModel"]
 
-CallModel = Callable[[Sequence[BaseMessage], Callable[[str], None], Callable[[], None]], Awaitable[AIMessage]]
+CallModel = Callable[[Sequence[BaseMessage], Callable[[str], None], Callable[[int, int], None]], Awaitable[AIMessage]]
 """Gives the model's whole message for a history in provider shape, and its text piece by piece to the first callback.
 
-Retries by itself, after a call of the second one. Raises ModelFailed, or UsageError if this process cannot ask it.
+Retries by itself, after a call of the second one: which attempt comes, of how many. Raises ModelFailed, or UsageError if this process cannot ask it.
 """
 
 

@@ -78,7 +78,7 @@ class ModelNode:
         message = await bench.call_model(
             history,
             lambda text: bench.sink.delta(bench.execution_id, turn, text),
-            lambda: bench.sink.restart(bench.execution_id, turn),
+            lambda attempt, attempts: bench.sink.restart(bench.execution_id, turn, attempt, attempts),
         )
         message, unusable = _placed(message, ai_id(bench.execution_id, turn), turn)
         stored = _stored(message)

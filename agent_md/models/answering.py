@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, mess
 from langchain_core.runnables import Runnable
 
 from agent_md.models.assembling import assemble
-from agent_md.models.failures import ProviderFailure
+from agent_md.models.failures import ProviderFailure, Trouble
 
 __all__ = ["stream_answer"]
 
@@ -50,8 +50,7 @@ async def _stream(
         # langchain has no class of its own for this.
         if str(error) == "No generation chunks were returned":
             raise ProviderFailure(
-                "the stream ended without an answer; if base_url is set, see that it is the address of this interface",
-                transient=True,
+                "the stream ended without an answer", transient=True, trouble=Trouble.OTHER_INTERFACE
             ) from None
         raise
 

@@ -14,8 +14,6 @@ from agent_md.models.silence import silence_of
 
 __all__ = ["anthropic_model"]
 
-_BASE_URL = "https://api.anthropic.com"
-
 
 class _Claude(ChatAnthropic):
     """A chat model that owns its connections: langchain's are shared by all models of a process, on whatever event
@@ -39,10 +37,11 @@ def anthropic_model(ref: ModelRef, settings: RunSettings, key: str) -> BaseChatM
 
     Anthropic insists on a token limit: where none is set, it is the most that the client knows the model to give.
     """
+    assert ref.base_url is not None
     options: dict[str, Any] = {
         "model": ref.name,
         "api_key": key,
-        "base_url": (ref.base_url or _BASE_URL).rstrip("/").removesuffix("/v1"),
+        "base_url": ref.base_url.rstrip("/").removesuffix("/v1"),
         "temperature": settings.temperature,
         "max_tokens": settings.max_tokens,
         "max_retries": 0,

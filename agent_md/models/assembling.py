@@ -114,10 +114,14 @@ def _calls(chunks: Sequence[ToolCallChunk], full: bool) -> tuple[list[ToolCall],
     return calls, invalid
 
 
+def _is_nothing(arguments: str) -> bool:
+    return arguments.strip() in ("", "null")
+
+
 def _arguments(text: str, full: bool) -> dict[str, Any] | None:
     """The arguments that the text is; None if it is no whole object. No text, or `null`, is no arguments, unless the
     answer was cut, where it may be the beginning of some."""
-    if text.strip() in ("", "null"):
+    if _is_nothing(text):
         return None if full else {}
     try:
         # Line breaks inside of texts are a common slip of models, and mean what they seem to.
@@ -147,7 +151,9 @@ def _finish_openai(message: AIMessage) -> None:
 def _finish_response(message: AIMessage) -> None:
     broken = {call["id"] for call in message.invalid_tool_calls}
     for block in message.content:
-        if isinstance(block, dict) and block.get("type") == "function_call" and block.get("call_id") in broken:
+        if not isinstance(block, dict) or block.get("type") != "function_call":
+            continue
+        if block.get("call_id") in broken or _is_nothing(block.get("arguments") or ""):
             block["arguments"] = "{}"  # what the call is told to have had; half a JSON is not taken back
 
 

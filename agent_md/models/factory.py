@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 from agent_md.agents.spec import ModelRef, RunSettings
 from agent_md.agents.text import expand
 from agent_md.errors import MissingKey, UsageError
+from agent_md.models.failures import Trouble
 from agent_md.models.script_file import load_script
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ __all__ = [
     "close_model",
     "key_values",
     "make_chat_model",
+    "remedy",
     "with_address",
 ]
 
@@ -40,18 +43,29 @@ class _Service:
     package: str
     keys: tuple[str, ...]
     """Variables that hold its key, first one wins."""
+    address: str | None = None
+    """Where it is asked if no `base_url` is given; None = one must be given."""
     needs_key: bool = True
-    needs_address: bool = False
 
 
 _SERVICES = {
-    "google": _Service("google", "google_model", "langchain_google_genai", ("GOOGLE_API_KEY", "GEMINI_API_KEY")),
-    "openai": _Service("openai", "openai_model", "langchain_openai", ("OPENAI_API_KEY",)),
-    "anthropic": _Service("anthropic", "anthropic_model", "langchain_anthropic", ("ANTHROPIC_API_KEY",)),
-    "ollama": _Service("ollama", "ollama_model", "langchain_ollama", ("OLLAMA_API_KEY",), needs_key=False),
-    "local": _Service(
-        *("openai", "local_model", "langchain_openai", ("LOCAL_API_KEY",)), needs_key=False, needs_address=True
+    "google": _Service(
+        *("google", "google_model", "langchain_google_genai", ("GOOGLE_API_KEY", "GEMINI_API_KEY")),
+        address="https://generativelanguage.googleapis.com",
     ),
+    "openai": _Service(
+        *("openai", "openai_model", "langchain_openai", ("OPENAI_API_KEY",)), address="https://api.openai.com/v1"
+    ),
+    "anthropic": _Service(
+        *("anthropic", "anthropic_model", "langchain_anthropic", ("ANTHROPIC_API_KEY",)),
+        address="https://api.anthropic.com",
+    ),
+    "ollama": _Service(
+        *("ollama", "ollama_model", "langchain_ollama", ("OLLAMA_API_KEY",)),
+        address="http://127.0.0.1:11434",
+        needs_key=False,
+    ),
+    "local": _Service("openai", "local_model", "langchain_openai", ("LOCAL_API_KEY",), needs_key=False),
 }
 
 PROVIDERS = (*_SERVICES, "script")
@@ -102,8 +116,39 @@ def make_chat_model(
         return ScriptModel.load(scripts_dir, ref.name)
     service = _SERVICES[ref.provider]
     make: Any = getattr(importlib.import_module(f"agent_md.models.{service.module}"), service.maker)
-    model: BaseChatModel = make(ref, settings, _key(ref, service, environ))
+    model: BaseChatModel = make(_addressed(ref), settings, _key(ref, service, environ))
     return model
+
+
+def _addressed(ref: ModelRef) -> ModelRef:
+    """The reference with the provider's own address where it has none."""
+    return ref if ref.base_url is not None else replace(ref, base_url=_SERVICES[ref.provider].address)
+
+
+def remedy(ref: ModelRef, trouble: Trouble) -> str:
+    """What to say of the address that a model was asked at, when that may be what is wrong; "" if there is nothing."""
+    if ref.provider not in _SERVICES:
+        return ""
+    address = _shown(_addressed(ref).base_url or "")
+    if trouble is Trouble.NO_CONNECTION:
+        if ref.base_url is None and ref.provider != "ollama":
+            return f"there was no connection to {address}; see that this machine reaches it"
+        return (
+            f"there was no connection to {address}; see that a server listens there, or correct `base_url` of the "
+            "agent's model"
+        )
+    if ref.base_url is None:
+        return ""
+    if _SERVICES[ref.provider].module == "openai" and not re.search(r"/v\d+$", address):
+        return f"it was asked at {address}; servers like OpenAI's mostly answer at {address}/v1: set `base_url` so"
+    return f"it was asked at {address}; see that `base_url` is the address of this interface"
+
+
+def _shown(address: str) -> str:
+    """Without a name and password that may be in it."""
+    scheme, slashes, rest = address.partition("://")
+    place, slash, path = rest.partition("/")
+    return f"{scheme}{slashes}{place.rpartition('@')[2]}{slash}{path}".rstrip("/")
 
 
 async def close_model(model: BaseChatModel) -> None:
@@ -143,7 +188,7 @@ def _and_no_address(ref: ModelRef, service: _Service) -> str:
 
 def _check_base_url(ref: ModelRef, service: _Service) -> None:
     if ref.base_url is None:
-        if service.needs_address:
+        if service.address is None:
             raise UsageError(
                 f"{ref} has no base_url; give the address of the server in the agent's `model`, such as "
                 "base_url: http://127.0.0.1:8000/v1"

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import re
 import ssl
+import time
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from enum import Enum, auto
 from typing import Any
 
 from agent_md.errors import ModelFailed
@@ -19,9 +22,19 @@ __all__ = [
     "Permanent",
     "ProviderFailure",
     "Transient",
+    "Trouble",
     "classify",
     "mask",
 ]
+
+
+class Trouble(Enum):
+    """What may be wrong with the address that was asked."""
+
+    NO_CONNECTION = auto()
+    """Nobody listens there."""
+    OTHER_INTERFACE = auto()
+    """Somebody does, who knows nothing of what was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +43,7 @@ class Transient:
 
     text: str
     retry_after: float | None = None
+    trouble: Trouble | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +51,7 @@ class Permanent:
     """The same call would fail again."""
 
     text: str
+    trouble: Trouble | None = field(default=None, compare=False)
 
 
 Failure = Transient | Permanent
@@ -45,9 +60,10 @@ Failure = Transient | Permanent
 class ProviderFailure(ModelFailed):
     """A failure that we found ourselves; `transient` says whether another attempt may succeed."""
 
-    def __init__(self, message: str, *, transient: bool) -> None:
+    def __init__(self, message: str, *, transient: bool, trouble: Trouble | None = None) -> None:
         super().__init__(message)
         self.transient = transient
+        self.trouble = trouble
 
 
 def classify(error: BaseException, secrets: Collection[str] = ()) -> Failure:
@@ -58,7 +74,7 @@ def classify(error: BaseException, secrets: Collection[str] = ()) -> Failure:
     """
     if isinstance(error, ProviderFailure):
         words = bounded(mask(str(error), secrets))
-        return Transient(words) if error.transient else Permanent(words)
+        return Transient(words, None, error.trouble) if error.transient else Permanent(words, error.trouble)
     chain = list(_chain(error))
     broken = _broken_connection(chain)
     status = None if broken is not None else next(filter(None, map(_status, chain)), None)
@@ -68,7 +84,21 @@ def classify(error: BaseException, secrets: Collection[str] = ()) -> Failure:
     transient = broken is not None or (
         _passes(status, kind) if status is not None else _says_so(chain) or _in_stream(chain, kind)
     )
-    return Transient(text, _retry_after(chain)) if transient else Permanent(text)
+    trouble = _trouble(chain, status)
+    return Transient(text, _retry_after(chain), trouble) if transient else Permanent(text, trouble)
+
+
+_NO_CONNECTION = {
+    *("ConnectError", "ConnectTimeout", "ConnectionRefusedError", "ConnectionError", "gaierror"),
+    *("ClientConnectorError", "ClientConnectorDNSError", "ClientConnectorCertificateError", "ClientConnectorSSLError"),
+}
+"""Names of errors of the transport that say that there was no connection at all."""
+
+
+def _trouble(chain: list[BaseException], status: int | None) -> Trouble | None:
+    if status in (404, 405):
+        return Trouble.OTHER_INTERFACE
+    return Trouble.NO_CONNECTION if any(type(error).__name__ in _NO_CONNECTION for error in chain) else None
 
 
 _KEY_SHAPES = (
@@ -79,9 +109,14 @@ _KEY_SHAPES = (
 )
 
 
+_SHORTEST_SECRET = 6
+"""A shorter key is no secret, and in any text there are its letters."""
+
+
 def mask(text: str, secrets: Collection[str] = ()) -> str:
-    """The text with `***` in place of the given secrets, of `key=` values, of authorization headers and of key shapes."""
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+    """The text with `***` in place of the given secrets (from 6 characters on), of `key=` values, of authorization
+    headers and of key shapes."""
+    for secret in sorted((one for one in secrets if len(one) >= _SHORTEST_SECRET), key=len, reverse=True):
         text = text.replace(secret, "***")
     for shape, replacement in _KEY_SHAPES:
         text = shape.sub(replacement, text)
@@ -201,12 +236,31 @@ def _named(error: BaseException, otherwise: str = "") -> str:
 def _retry_after(chain: list[BaseException]) -> float | None:
     for error in chain:
         headers = getattr(getattr(error, "response", None), "headers", None)
-        seconds = _seconds(headers.get("retry-after")) if isinstance(headers, Mapping) else None
+        seconds = _header_seconds(headers) if isinstance(headers, Mapping) else None
         if seconds is None:
             seconds = _retry_info(getattr(error, "details", None))
         if seconds is not None:
             return seconds
     return None
+
+
+def _header_seconds(headers: Mapping[str, str]) -> float | None:
+    """A `Retry-After` in seconds, or until its date. The server's own clock counts, where it tells it."""
+    value = headers.get("retry-after")
+    if (seconds := _seconds(value)) is not None:
+        return seconds
+    until = _moment(value)
+    if until is None:
+        return None
+    return max(0.0, until - (_moment(headers.get("date")) or time.time()))
+
+
+def _moment(value: str | None) -> float | None:
+    """A date of HTTP in seconds since 1970."""
+    try:
+        return None if value is None else parsedate_to_datetime(value).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _retry_info(body: Any) -> float | None:

@@ -17,8 +17,6 @@ from agent_md.models.silence import silence_of
 
 __all__ = ["google_model"]
 
-_BASE_URL = "https://generativelanguage.googleapis.com"
-
 
 class _Gemini(ChatGoogleGenerativeAI):
     """Sends tool results as the texts they are. The client takes a text that happens to be JSON apart: a model that
@@ -33,7 +31,8 @@ class _Gemini(ChatGoogleGenerativeAI):
 
 def google_model(ref: ModelRef, settings: RunSettings, key: str) -> BaseChatModel:
     """A client that asks once a call. Key and address are the given ones, whatever the process's environment says."""
-    address, version = _address(ref.base_url or _BASE_URL)
+    assert ref.base_url is not None
+    address, version = _address(ref.base_url)
     # The client has defaults of its own for what is not given: the temperature must be None to be the provider's.
     options: dict[str, Any] = {
         "model": ref.name,

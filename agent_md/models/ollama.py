@@ -17,8 +17,6 @@ from agent_md.models.silence import silence_of
 
 __all__ = ["ollama_model"]
 
-_BASE_URL = "http://127.0.0.1:11434"
-
 
 class _Ollama(ChatOllama):
     """Sends and gives tool calls as they are, and keeps what the model thought.
@@ -51,12 +49,13 @@ class _Ollama(ChatOllama):
 def ollama_model(ref: ModelRef, settings: RunSettings, key: str | None) -> BaseChatModel:
     """A client that asks once a call, at this machine's Ollama if no address is given, whatever the process's
     environment says."""
+    assert ref.base_url is not None
     connection: dict[str, Any] = {"timeout": silence_of(settings), "follow_redirects": False}
     if key is not None:
         connection["headers"] = {"Authorization": f"Bearer {key}"}
     options: dict[str, Any] = {
         "model": ref.name,
-        "base_url": ref.base_url or _BASE_URL,
+        "base_url": ref.base_url,
         "temperature": settings.temperature,
         "num_predict": settings.max_tokens,
         "reasoning": True,

@@ -10,6 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+from openai.resources.responses import AsyncResponses
 from pydantic import ValidationError
 
 from agent_md.agents.spec import ModelRef, RunSettings
@@ -19,7 +20,6 @@ from agent_md.models.silence import silence_of
 
 __all__ = ["local_model", "openai_model"]
 
-_BASE_URL = "https://api.openai.com/v1"
 _NO_KEY = "none"
 """What a server without keys is sent as one; the client insists on something."""
 
@@ -57,6 +57,35 @@ class _Responses(_Chat):
             raise ProviderFailure(str(error), transient=any(word in str(error) for word in _PASSING)) from None
 
 
+class _Interface(AsyncResponses):
+    """OpenAI's Responses API, whose whole answer has an object for the arguments of each call: the client takes no
+    `null` and no blanks for one."""
+
+    async def create(self, **kwargs: Any) -> Any:
+        return _Answer(await super().create(**kwargs))
+
+
+class _Answer:
+    """A stream of OpenAI's client; of its last event the arguments of calls are objects."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aenter__(self) -> _Answer:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._stream.__aexit__(*error)
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        async for event in self._stream:
+            for item in event.response.output if event.type == "response.completed" else ():
+                if item.type == "function_call" and item.arguments.strip() in ("", "null"):
+                    item.arguments = "{}"
+            yield event
+
+
 _PASSING = ("server_error", "rate_limit_exceeded", "overloaded", "timeout")
 """Codes of failures that come in a stream and need not come again."""
 
@@ -73,9 +102,11 @@ class _LocalChat(_Chat):
 
 def openai_model(ref: ModelRef, settings: RunSettings, key: str) -> BaseChatModel:
     """A client that asks once a call. Key and address are the given ones, whatever the process's environment says."""
-    options = _options(ref, settings, key, ref.base_url or _BASE_URL)
+    assert ref.base_url is not None
+    options = _options(ref, settings, key, ref.base_url)
     if not needs_responses(ref):
         return _Chat(**options)
+    options["root_async_client"].responses = _Interface(options["root_async_client"])
     # Nothing is kept at OpenAI: the thoughts of the model come along, encrypted, and go back with its calls.
     stateless: dict[str, Any] = {"store": False, "include": ["reasoning.encrypted_content"]}
     return _Responses(**{**options, **stateless, "use_responses_api": True, "output_version": "responses/v1"})

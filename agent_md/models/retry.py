@@ -9,14 +9,21 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from agent_md.errors import AgentmdError, ModelFailed
-from agent_md.models.failures import Failure, Permanent, ProviderFailure, classify
+from agent_md.models.failures import Failure, Permanent, ProviderFailure, Transient, Trouble, classify
 
-__all__ = ["OnRetry", "RetryPolicy", "call_with_retry"]
+__all__ = ["OnRetry", "Remedy", "RetryPolicy", "call_with_retry"]
 
 T = TypeVar("T")
 
 OnRetry = Callable[[int, Failure, float], None]
 """Told before each wait: how many attempts have failed, why the last one did, and the seconds until the next."""
+
+Remedy = Callable[[Trouble], str]
+"""What to say of the address that was asked, in brackets behind the failure."""
+
+
+def _no_remedy(trouble: Trouble) -> str:
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,7 @@ async def call_with_retry(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     on_retry: OnRetry | None = None,
     chance: Callable[[], float] = random.random,
+    remedy: Remedy = _no_remedy,
 ) -> T:
     """What `func` gives, called anew after each transient failure.
 
@@ -68,19 +76,24 @@ async def call_with_retry(
         except Exception as error:
             failure = classify(error, secrets)
         failures += 1
-        delay = _delay_or_give_up(failure, failures, policy, model, chance())
+        if (end := _end(failure, failures, policy)) is not None:
+            # Raised outside the handler of the provider's error, whose text may hold a key.
+            advice = "" if failure.trouble is None else remedy(failure.trouble)
+            raise ModelFailed(f"{model} could not answer{end}{f' ({advice})' if advice else ''}")
+        retry_after = failure.retry_after if isinstance(failure, Transient) else None
+        delay = policy.delay(failures, retry_after, chance())
         if on_retry is not None:
             on_retry(failures, failure, delay)
         await sleep(delay)
 
 
-def _delay_or_give_up(failure: Failure, failures: int, policy: RetryPolicy, model: str, chance: float) -> float:
-    # Raised outside the handler of the provider's error, whose text may hold a key.
+def _end(failure: Failure, failures: int, policy: RetryPolicy) -> str | None:
+    """What to say behind "could not answer" when no attempt comes any more; None if one does."""
     if isinstance(failure, Permanent):
-        raise ModelFailed(f"{model} could not answer: {failure.text}")
-    tried = f"{model} could not answer after {failures} {'attempt' if failures == 1 else 'attempts'}"
+        return f": {failure.text}"
+    tried = f" after {failures} {'attempt' if failures == 1 else 'attempts'}: {failure.text}"
     if failures >= policy.attempts:
-        raise ModelFailed(f"{tried}: {failure.text}")
+        return tried
     if failure.retry_after is not None and failure.retry_after > policy.patience:
-        raise ModelFailed(f"{tried}: {failure.text} (it asks to wait {failure.retry_after:.0f} s)")
-    return policy.delay(failures, failure.retry_after, chance)
+        return f"{tried} (it asks to wait {failure.retry_after:.0f} s)"
+    return None

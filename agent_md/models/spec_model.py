@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_md.agents.spec import AgentSpec
 from agent_md.models.answering import stream_answer
-from agent_md.models.factory import close_model, key_values, make_chat_model, with_address
+from agent_md.models.factory import close_model, key_values, make_chat_model, remedy, with_address
 from agent_md.models.retry import RetryPolicy, call_with_retry
 from agent_md.models.sending import for_model
 
@@ -37,17 +37,19 @@ class SpecModel:
         self._bound: Runnable[Any, Any] | None = None
 
     async def __call__(
-        self, messages: Sequence[BaseMessage], on_text: Callable[[str], None], on_restart: Callable[[], None]
+        self, messages: Sequence[BaseMessage], on_text: Callable[[str], None], on_retry: Callable[[int, int], None]
     ) -> AIMessage:
         """The model's whole answer. Raises ModelFailed after retries; MissingKey or another UsageError before any."""
         model = self._made()
         history = for_model(messages, self._spec.model)
+        policy = RetryPolicy()
         return await call_with_retry(
             lambda: stream_answer(model, history, on_text),
-            RetryPolicy(),
+            policy,
             model=str(self._spec.model),
             secrets=key_values(self._environ),
-            on_retry=lambda *_: on_restart(),
+            on_retry=lambda failures, *_: on_retry(failures + 1, policy.attempts),
+            remedy=lambda trouble: remedy(with_address(self._spec.model, self._environ), trouble),
         )
 
     def _made(self) -> Runnable[Any, Any]:

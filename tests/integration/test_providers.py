@@ -142,6 +142,16 @@ class TestAnAnswer:
                 answer = await ask(HELLO)
         assert [call["args"] for call in answer.tool_calls] == [{}]
 
+    @pytest.mark.parametrize("nothing", ["null", " ", "\n"])
+    async def test_with_null_or_blank_arguments_is_a_call_without_any(self, provider: str, nothing: str) -> None:
+        if provider == "ollama":  # its arguments are an object, or nothing
+            nothing = ""
+        with provider_server(provider, [calling(("file_read", {}), raw_args=[nothing]), saying("Done.")]) as server:
+            async with client(provider, server.url) as ask:
+                answer = await ask(HELLO)
+                assert [call["args"] for call in answer.tool_calls] == [{}]
+                assert (await ask([*HELLO, answer, *results(answer)])).text == "Done."
+
     async def test_of_another_provider_is_sent_as_text_and_calls(self, provider: str) -> None:
         other = "anthropic" if provider != "anthropic" else "google"
         with provider_server(other, [TWO]) as server:

@@ -83,7 +83,7 @@ class Sink:
     def delta(self, execution_id: ExecutionId, turn: int, text: str) -> None:
         self.deltas.append(text)
 
-    def restart(self, execution_id: ExecutionId, turn: int) -> None:
+    def restart(self, execution_id: ExecutionId, turn: int, attempt: int, attempts: int) -> None:
         self.deltas.clear()
 
 
@@ -94,7 +94,7 @@ class Replies:
         self._messages = messages
 
     async def __call__(
-        self, history: Sequence[BaseMessage], on_text: Callable[[str], None], on_restart: Callable[[], None]
+        self, history: Sequence[BaseMessage], on_text: Callable[[str], None], on_retry: Callable[[int, int], None]
     ) -> AIMessage:
         start = max(index for index, message in enumerate(history) if isinstance(message, HumanMessage))
         return self._messages[sum(isinstance(message, AIMessage) for message in history[start:])]
@@ -196,11 +196,11 @@ class Workspace:
 
     def watched(self, bench: Bench) -> Callable[..., Awaitable[AIMessage]]:
         async def call_model(
-            history: Sequence[BaseMessage], on_text: Callable[[str], None], on_restart: Callable[[], None]
+            history: Sequence[BaseMessage], on_text: Callable[[str], None], on_retry: Callable[[int, int], None]
         ) -> AIMessage:
             check_provider_shape(history)
             self.histories.append(list(history))
-            return await (self.model or bench.call_model)(history, on_text, on_restart)
+            return await (self.model or bench.call_model)(history, on_text, on_retry)
 
         return call_model
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
+from email.utils import formatdate
 from typing import Any
 
 import httpx
@@ -12,9 +14,11 @@ from google.genai import errors as google
 from langchain_core.exceptions import ModelRateLimitError
 from langchain_google_genai.chat_models import ChatGoogleGenerativeAIError
 
+from agent_md.agents.spec import ModelRef
 from agent_md.errors import ClaimLost, ModelFailed
 from agent_md.executions.texts import LONGEST_ERROR
-from agent_md.models.failures import Failure, Permanent, ProviderFailure, Transient, classify, mask
+from agent_md.models.factory import remedy
+from agent_md.models.failures import Failure, Permanent, ProviderFailure, Transient, Trouble, classify, mask
 from agent_md.models.retry import RetryPolicy, call_with_retry
 
 KEY = "AIzaSyD-this-is-a-key-of-a-test-0123456"
@@ -112,12 +116,31 @@ def test_the_wait_asked_for_in_the_body(options: dict[str, Any], seconds: float 
 
 
 @pytest.mark.parametrize(
-    ("header", "seconds"), [("7", 7.0), ("-1", None), ("nan", None), ("Wed, 21 Oct 2015 07:28:00 GMT", None)]
+    ("header", "seconds"),
+    [
+        ("7", 7.0),
+        ("-1", None),
+        ("nan", None),
+        ("soon", None),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 17.0),
+        ("Wednesday, 21-Oct-15 07:28:00 GMT", 17.0),
+        ("Wed, 21 Oct 2015 07:00:00 GMT", 0.0),
+        ("Wed, 99 Oct 2015 07:28:00 GMT", None),
+    ],
 )
 def test_the_wait_asked_for_in_a_header(header: str, seconds: float | None) -> None:
     error = api_error(503)
-    error.response = httpx.Response(503, headers={"Retry-After": header})
+    error.response = httpx.Response(503, headers={"Retry-After": header, "Date": "Wed, 21 Oct 2015 07:27:43 GMT"})
     assert classify(error) == Transient("503 STATUS: Sorry.", seconds)
+
+
+def test_a_date_to_wait_for_is_counted_from_now_where_the_server_does_not_tell_its_own() -> None:
+    error = api_error(503)
+    error.response = httpx.Response(503, headers={"Retry-After": formatdate(time.time() + 60, usegmt=True)})
+    failure = classify(error)
+    assert isinstance(failure, Transient)
+    assert failure.retry_after is not None
+    assert 40 < failure.retry_after <= 60
 
 
 @pytest.mark.parametrize(
@@ -209,9 +232,9 @@ async def test_the_last_attempt_is_the_last() -> None:
 
 
 async def test_a_permanent_failure_is_told_at_once_without_secrets() -> None:
-    model, waits = Model(api_error(400, f"no {KEY} word")), Waits()
+    model, waits = Model(api_error(400, f"no {KEY} secret")), Waits()
     with pytest.raises(ModelFailed) as caught:
-        await ask(model, RetryPolicy(), waits, secrets=["word"])
+        await ask(model, RetryPolicy(), waits, secrets=["secret"])
     assert str(caught.value) == "google/g could not answer: 400 STATUS: no *** ***"
     assert caught.value.__cause__ is caught.value.__context__ is None
     assert waits == []
@@ -230,6 +253,61 @@ async def test_a_model_of_ours_says_itself_whether_it_passes() -> None:
     assert await ask(Model(ProviderFailure("broke off", transient=True)), RetryPolicy(), Waits()) == "answer"
     with pytest.raises(ModelFailed, match="google/g could not answer: no more"):
         await ask(Model(ProviderFailure("no more", transient=False)), RetryPolicy(), Waits())
+
+
+@pytest.mark.parametrize("short", ["a", "no", "test", "abcde"])
+def test_a_key_of_less_than_six_characters_leaves_the_message_readable(short: str) -> None:
+    assert mask("no test of abcde, a model", [short]) == "no test of abcde, a model"
+    assert mask("https://x.test/?key=abcde&a=1", [short]) == "https://x.test/?key=***&a=1"
+    assert mask("a key abcdef", ["abcdef"]) == "a key ***"
+
+
+@pytest.mark.parametrize(
+    ("error", "trouble"),
+    [
+        (httpx.ConnectError("refused"), Trouble.NO_CONNECTION),
+        (httpx.ConnectTimeout("late"), Trouble.NO_CONNECTION),
+        (raised_from(RuntimeError("outer"), ConnectionRefusedError("no")), Trouble.NO_CONNECTION),
+        (httpx.ReadError("cut"), None),
+        (ConnectionResetError("cut"), None),
+        (api_error(404), Trouble.OTHER_INTERFACE),
+        (api_error(405), Trouble.OTHER_INTERFACE),
+        (api_error(503), None),
+        (ProviderFailure("nothing", transient=True, trouble=Trouble.OTHER_INTERFACE), Trouble.OTHER_INTERFACE),
+    ],
+)
+async def test_what_may_be_wrong_with_the_address_is_told_behind_the_failure(
+    error: Exception, trouble: Trouble | None
+) -> None:
+    assert classify(error).trouble is trouble
+    with pytest.raises(ModelFailed) as caught:
+        await ask(Model(*[error] * 4), RetryPolicy(), Waits(), remedy=lambda trouble: f"see {trouble.name}")
+    told = "" if trouble is None else f" (see {trouble.name})"
+    assert str(caught.value).endswith(classify(error).text + told)
+
+
+HERE = "http://127.0.0.1:8000"
+
+
+@pytest.mark.parametrize(
+    ("ref", "trouble", "told"),
+    [
+        (ModelRef("local", "m", HERE), Trouble.OTHER_INTERFACE, f"{HERE}/v1: set `base_url` so"),
+        (ModelRef("openai", "m", f"{HERE}/"), Trouble.OTHER_INTERFACE, f"{HERE}/v1: set `base_url` so"),
+        (ModelRef("local", "m", f"{HERE}/v1"), Trouble.OTHER_INTERFACE, f"{HERE}/v1; see that `base_url`"),
+        (ModelRef("anthropic", "m", HERE), Trouble.OTHER_INTERFACE, f"{HERE}; see that `base_url`"),
+        (ModelRef("local", "m", "http://ann:pw@h:1/v1"), Trouble.NO_CONNECTION, "to http://h:1/v1; see that a server"),
+        (ModelRef("ollama", "m"), Trouble.NO_CONNECTION, "http://127.0.0.1:11434; see that a server listens there"),
+        (ModelRef("openai", "m"), Trouble.NO_CONNECTION, "https://api.openai.com/v1; see that this machine reaches it"),
+    ],
+)
+def test_the_remedy_names_the_address_and_what_to_do(ref: ModelRef, trouble: Trouble, told: str) -> None:
+    assert told in remedy(ref, trouble)
+    assert "pw" not in remedy(ref, trouble)
+
+
+def test_a_model_that_is_not_there_is_no_fault_of_the_providers_own_address() -> None:
+    assert remedy(ModelRef("openai", "m"), Trouble.OTHER_INTERFACE) == ""
 
 
 async def test_the_caller_hears_of_each_retry_before_its_wait() -> None:

@@ -117,8 +117,8 @@ def test_pieces_that_are_void_are_taken_back(store: MemoryStore) -> None:
     watch.progress.driving()
     watch.progress.delta("Wrong")
     assert len(watch.after(0)) == 2
-    watch.progress.restart()
-    assert watch.after(1) == ["writer · broke off, asked again… 1 s"]
+    watch.progress.restart(2, 4)
+    assert watch.after(1) == ["writer · retrying 2/4… 1 s"]
 
 
 @pytest.mark.parametrize(("worker", "text"), [(None, "waiting for the server"), (W1, "thinking")])
