@@ -39,7 +39,7 @@ from agent_md.settings import Settings
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.state_dir import make_state_dir
 from agent_md.stores.workers import LockWorkers, WorkerHandle
-from agent_md.tools.base import declaration
+from agent_md.tools.base import Tool, declaration
 
 if TYPE_CHECKING:
     from agent_md.graph.bench import Bench
@@ -205,14 +205,7 @@ class App:
 
     def new_answer(self, execution: Execution, request: Request, response: Any) -> NewAnswer:
         """The validated answer to a request; nothing is recorded. Raises AnswerRefused."""
-
-        def edited_digest(tool: str, args: dict[str, Any]) -> str:
-            from agent_md.graph.gate import edited_plan
-
-            spec = self.spec_of(execution)
-            return edited_plan(spec, self.parts.tools(spec, lenient=True), tool, args).digest
-
-        return new_answer(request, response, edited_digest)
+        return new_answer(request, response, _Editing(self, execution))
 
     # Driving
 
@@ -292,3 +285,29 @@ class App:
             self._checkpoints.close()
         if self._store is not None:
             self._store.close()
+
+
+class _Editing:
+    """`agent_md.runner.responding.Editing` of one execution; its tools are loaded when a call was edited."""
+
+    def __init__(self, app: App, execution: Execution) -> None:
+        self._app = app
+        self._execution = execution
+
+    @cached_property
+    def _spec(self) -> AgentSpec:
+        return self._app.spec_of(self._execution)
+
+    @cached_property
+    def _tools(self) -> dict[str, Tool]:
+        return self._app.parts.tools(self._spec, lenient=True)
+
+    def args(self, tool: str, edited: dict[str, Any]) -> dict[str, Any]:
+        from agent_md.graph.gate import edited_args
+
+        return edited_args(self._tools, tool, edited)
+
+    def digest(self, tool: str, edited: dict[str, Any]) -> str:
+        from agent_md.graph.gate import edited_plan
+
+        return edited_plan(self._spec, self._tools, tool, edited).digest

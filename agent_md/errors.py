@@ -194,13 +194,15 @@ class AnswerRefused(UsageError):
 
 
 class AnswerConflict(AgentmdError):
-    """The request was decided otherwise before. `outcome`, `answered_by`, `answered_at` say how, by whom and when."""
+    """The request was decided otherwise before. `outcome`, `answered_by`, `answered_at` say how, by whom and when;
+    `recorded_at`, when that was recorded."""
 
-    def __init__(self, message: str, outcome: str, answered_by: str, answered_at: float) -> None:
+    def __init__(self, message: str, outcome: str, answered_by: str, answered_at: float, recorded_at: float) -> None:
         super().__init__(message)
         self.outcome = outcome
         self.answered_by = answered_by
         self.answered_at = answered_at
+        self.recorded_at = recorded_at
 
 
 class SettledOtherwise(AgentmdError):

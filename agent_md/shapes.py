@@ -98,6 +98,7 @@ def request_shape(request: Request, *, drift: Sequence[Drift], path: Sequence[Pa
         "answer": None if answer is None else answer.value,
         "answered_by": None if answer is None else answer.answered_by,
         "answered_at": None if answer is None else iso_time(answer.answered_at),
+        "recorded_at": None if answer is None else iso_time(answer.recorded_at),
     }
 
 

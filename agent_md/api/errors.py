@@ -68,6 +68,7 @@ def _beside(error: AgentmdError) -> dict[str, Any]:
             "outcome": error.outcome,
             "answered_by": error.answered_by,
             "answered_at": iso_time(error.answered_at),
+            "recorded_at": iso_time(error.recorded_at),
         }
     if isinstance(error, SettledOtherwise):
         return {"ran": error.ran, "settled_by": error.settled_by, "settled_at": iso_time(error.settled_at)}

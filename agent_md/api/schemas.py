@@ -97,6 +97,7 @@ class Conflict(Detail):
     outcome: str | None = Field(default=None, description="How the request was decided.")
     answered_by: str | None = None
     answered_at: str | None = None
+    recorded_at: str | None = None
     ran: bool | None = Field(default=None, description="How the call was settled.")
     settled_by: str | None = None
     settled_at: str | None = None
@@ -287,7 +288,8 @@ class PendingRequest(Open):
     outcome: str | None = Field(description="How it was decided; null while it is open.")
     answer: Any
     answered_by: str | None
-    answered_at: str | None
+    answered_at: str | None = Field(description="When it was decided; of what has expired, its deadline.")
+    recorded_at: str | None = Field(description="When that was recorded; later only for what has expired.")
 
 
 class UnknownCall(Open):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from typing import Any
 
@@ -11,7 +12,16 @@ from agent_md.executions.model import Answer, Outcome, Request, RequestKind, Req
 from agent_md.executions.questions import read_answers
 from agent_md.executions.schemas import check_answer
 
-__all__ = ["DENIED", "POLICY", "check_json", "client_name", "denial_text", "validate_response"]
+__all__ = [
+    "DENIED",
+    "POLICY",
+    "check_json",
+    "client_name",
+    "denial_text",
+    "same_answer",
+    "validate_response",
+    "without_shown_args",
+]
 
 DENIED = "Action denied by user"
 _DENIED_BY_POLICY = "Action denied by policy"
@@ -56,6 +66,26 @@ def validate_response(request: Request, response: Any) -> tuple[Outcome, Any]:
             return Outcome.ANSWERED, {"answers": read_answers(request.questions or (), response)}
         case RequestKind.CUSTOM:
             return Outcome.ANSWERED, _custom(request, response)
+
+
+def without_shown_args(request: Request, value: Any) -> Any:
+    """The value of an answer, without edited arguments that are the ones that were shown: a plain approval."""
+    if request.kind is not RequestKind.CONFIRM or not isinstance(value, dict) or "args" not in value:
+        return value
+    if _canonical(value["args"]) != _canonical(request.tool_args):
+        return value
+    return {name: kept for name, kept in value.items() if name != "args"}
+
+
+def same_answer(request: Request, given: Answer, outcome: Outcome, value: Any) -> bool:
+    """Whether a validated answer is the one that was given: the same decision, with the same effective arguments, and the
+    same reason. Values are compared as JSON, where 1 and true differ."""
+    shown = (_canonical(without_shown_args(request, each)) for each in (given.value, value))
+    return given.outcome is outcome and len(set(shown)) == 1
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def check_json(response: Any) -> None:

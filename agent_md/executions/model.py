@@ -267,7 +267,8 @@ class NewRequest(RequestContent):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a request was decided. `value` is the validated response; None for expired and cancelled ones.
+    """How a request was decided. `value` is the validated response; None for expired and cancelled ones. One that has
+    expired was decided at its deadline, and `recorded_at` when somebody looked; all others are recorded at once.
 
     `digest` is of the action that was approved when that is not the one shown: its arguments were edited.
     """
@@ -277,6 +278,7 @@ class Answer:
     value: Any
     answered_by: str
     answered_at: float
+    recorded_at: float
     digest: str | None = None
 
 

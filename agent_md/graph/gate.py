@@ -27,7 +27,7 @@ from agent_md.executions.model import (
 from agent_md.graph.outcomes import tool_errors
 from agent_md.tools.base import Plan, Tool
 
-__all__ = ["NOT_ALLOWED", "confirmation", "edited_plan", "propose"]
+__all__ = ["NOT_ALLOWED", "confirmation", "edited_args", "edited_plan", "propose"]
 
 NOT_ALLOWED = "not allowed by this agent's rules"
 
@@ -115,14 +115,25 @@ def confirmation(
     )
 
 
+def edited_args(tools: Mapping[str, Tool], tool_name: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that a human edited, as the tool would get them. Raises InvalidArguments or ToolError."""
+    tool = _tool(tools, tool_name)
+    with tool_errors(tool):
+        return tool.validate(args)
+
+
+def _tool(tools: Mapping[str, Tool], name: str) -> Tool:
+    if name not in tools:
+        raise ToolError(f"the tool {name!r} is gone")
+    return tools[name]
+
+
 def edited_plan(spec: AgentSpec, tools: Mapping[str, Tool], tool_name: str, args: dict[str, Any]) -> Plan:
     """The action of a call with arguments that a human edited.
 
     Raises InvalidArguments or ToolError when its tool, a `deny` rule or the sandbox refuses them.
     """
-    tool = tools.get(tool_name)
-    if tool is None:
-        raise ToolError(f"the tool {tool_name!r} is gone")
+    tool = _tool(tools, tool_name)
     with tool_errors(tool):
         checked = tool.validate(args)
         if _by_rules(spec, tool, checked, args) is Decision.REFUSE:

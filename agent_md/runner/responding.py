@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from agent_md.errors import AnswerRefused, NeverAsked, SeveralOpen, ToolError, UnknownRequest, UsageError
-from agent_md.executions.answers import validate_response
-from agent_md.executions.model import Execution, Request
+from agent_md.executions.answers import validate_response, without_shown_args
+from agent_md.executions.model import Execution, Request, RequestKind
 from agent_md.ports import NewAnswer
 
-__all__ = ["EditedDigest", "choose_request", "new_answer"]
+__all__ = ["Editing", "choose_request", "new_answer"]
 
-EditedDigest = Callable[[str, dict[str, Any]], str]
-"""The digest of what a tool, by name, would do with edited arguments. Raises ToolError when they are refused."""
+
+class Editing(Protocol):
+    """What is known of the tools of an execution whose calls may be edited; they are given by name."""
+
+    def args(self, tool: str, edited: dict[str, Any]) -> dict[str, Any]:
+        """Edited arguments as the tool would get them. Raises ToolError when it does not take them."""
+
+    def digest(self, tool: str, edited: dict[str, Any]) -> str:
+        """Of what the tool would do with them. Raises ToolError when that is refused."""
 
 
 def choose_request(
@@ -37,7 +44,7 @@ def choose_request(
         )
     if still_open:
         return still_open[0]
-    return max(requests, key=lambda request: request.answer.answered_at if request.answer else 0.0)
+    return max(requests, key=lambda request: request.answer.recorded_at if request.answer else 0.0)
 
 
 def _named(execution: Execution, requests: Sequence[Request], wanted: str, *, prefix: bool) -> Request:
@@ -53,17 +60,21 @@ def _named(execution: Execution, requests: Sequence[Request], wanted: str, *, pr
     return found[0]
 
 
-def new_answer(request: Request, response: Any, edited_digest: EditedDigest) -> NewAnswer:
+def new_answer(request: Request, response: Any, editing: Editing) -> NewAnswer:
     """The validated answer to a request, bound to the edited action if its arguments were edited.
 
-    Raises AnswerRefused, also for edited arguments that the tool, a `deny` rule or the sandbox refuses.
+    Edited arguments are those that the tool will get; if they are the ones that were shown, nothing was edited. Raises
+    AnswerRefused, also for edited arguments that the tool, a `deny` rule or the sandbox refuses.
     """
     outcome, value = validate_response(request, response)
-    edited = value.get("args") if isinstance(value, dict) else None
-    if edited is None or not request.open or request.tool_name is None:
+    if request.kind is not RequestKind.CONFIRM or request.tool_name is None or "args" not in value:
         return NewAnswer(request.id, outcome, value)
     try:
-        digest = edited_digest(request.tool_name, edited)
+        edited = {**value, "args": editing.args(request.tool_name, value["args"])}
+        value = without_shown_args(request, edited)
+        digest = editing.digest(request.tool_name, value["args"]) if request.open and "args" in value else None
     except ToolError as error:
+        if not request.open:  # whatever it is now, it is compared with the answer that was given
+            return NewAnswer(request.id, outcome, value)
         raise AnswerRefused(f"the edited arguments are refused: {error}; nothing was run") from None
     return NewAnswer(request.id, outcome, value, digest)

@@ -88,6 +88,7 @@ class TestRecording:
         [answer] = receipt.answers
         assert (answer.request_id, answer.outcome, answer.value) == (asked, Outcome.APPROVED, {"approved": True})
         assert (answer.answered_by, answer.answered_at, answer.digest) == ("cli:me", clock.now, None)
+        assert answer.recorded_at == clock.now
         request = store.request(asked)
         assert (request.answer, request.open) == (answer, False)
 
@@ -199,6 +200,25 @@ class TestFirstAnswerWins:
         assert (conflict.value.outcome, conflict.value.answered_by) == ("approved", "me")
         assert conflict.value.answered_at == at
         assert snapshot(store, waiting.id) == before
+
+    def test_with_the_arguments_that_were_shown_it_is_a_plain_approval(self, store: Store) -> None:
+        _, [asked] = parked(store)
+        shown, other = {"path": "a.md"}, {"path": "b.md"}
+        store.record_answers([NewAnswer(asked, Outcome.APPROVED, {"approved": True, "args": shown})], by="me")
+        assert not store.record_answers([approve(asked)], by="you").recorded
+        for value in ({"approved": True, "args": other}, {"approved": True, "reason": "why not"}):
+            with pytest.raises(AnswerConflict):
+                store.record_answers([NewAnswer(asked, Outcome.APPROVED, value)], by="you")
+
+    def test_with_the_same_edited_arguments_it_is_the_same(self, store: Store) -> None:
+        _, [asked] = parked(store)
+        edited = {"approved": True, "args": {"path": "b.md", "more": 1}}
+        store.record_answers([NewAnswer(asked, Outcome.APPROVED, edited, "d1")], by="me")
+        again = {"args": {"more": 1, "path": "b.md"}, "approved": True}
+        assert not store.record_answers([NewAnswer(asked, Outcome.APPROVED, again)], by="you").recorded
+        for value in ({"approved": True}, {"approved": True, "args": {"path": "b.md", "more": True}}):
+            with pytest.raises(AnswerConflict):
+                store.record_answers([NewAnswer(asked, Outcome.APPROVED, value)], by="you")
 
     def test_another_value_is_another_answer(self, store: Store) -> None:
         _, [asked] = parked(store)
@@ -348,7 +368,8 @@ class TestDeadlines:
         [answer] = store.settle_overdue()
         assert (answer.request_id, answer.outcome, answer.value) == (asked, Outcome.EXPIRED, None)
         assert answer.answered_by == "timeout"
-        assert clock.now - late <= answer.answered_at <= clock.now
+        assert answer.answered_at == store.request(asked).expires_at
+        assert (answer.recorded_at, store.events(waiting.id)[-1].at) == (clock.now, clock.now)
         assert store.request(asked).answer == answer
         event = store.events(waiting.id)[-1]
         assert (event.key, event.type, event.message) == (f"answer:{asked}", EventType.RESUMED, "expired")
@@ -372,7 +393,8 @@ class TestDeadlines:
         assert answer is not None
         assert (answer.outcome, answer.value, answer.answered_by) == (Outcome.EXPIRED, None, "timeout")
         assert (conflict.value.outcome, conflict.value.answered_by) == ("expired", "timeout")
-        assert conflict.value.answered_at == answer.answered_at
+        assert conflict.value.answered_at == answer.answered_at == store.request(asked).expires_at
+        assert conflict.value.recorded_at == answer.recorded_at == clock.now
         assert types_of(store, waiting.id)[-1] == "resumed"
         assert store.execution(waiting.id).status is Status.QUEUED
         assert store.settle_overdue() == []

@@ -266,6 +266,40 @@ class TestEdited:
         assert asked.execution.status is Status.WAITING
         assert len(asked.open_requests()) == 2
 
+    def test_arguments_that_are_effectively_those_that_were_shown_are_not_edited(self, work: Workspace) -> None:
+        work.tools(
+            '''
+@tool
+def ship(key: str, to: str = "home") -> str:
+    """Guarded."""
+    return f"{effect(key)} to {to}"
+'''
+        )
+        work.agent("tools: [kit]\nconfirm: [ship]")
+        work.script(turn(call("ship", key="A")), "Done.")
+        work.start()
+        request = work.the_request()
+        for given in ({"key": "A"}, {"to": "home", "key": "A"}):
+            answer = work.app.new_answer(work.execution, request, {"approved": True, "args": given})
+            assert (answer.value, answer.digest) == ({"approved": True}, None)
+        work.answer(request, {"approved": True, "args": {"to": "home", "key": "A"}})
+        assert work.results_seen() == ["A to home"]  # the model is told of no edit
+        for again in ({"approved": True}, {"approved": True, "args": {"key": "A"}}):
+            work.record(work.requests()[0], again)
+        for other in ({"approved": True, "args": {"key": "A", "to": "away"}}, {"approved": True, "reason": "x"}):
+            with pytest.raises(AnswerConflict):
+                work.record(work.requests()[0], other)
+
+    def test_the_same_edit_again_is_the_same_answer(self, asked: Workspace) -> None:
+        custom, write = asked.open_requests()
+        edit = {"approved": True, "args": {"path": "b.txt", "content": "second"}}
+        asked.record(custom, {"approved": False})
+        asked.answer(write, edit)
+        asked.check_succeeded()
+        asked.record(asked.requests()[1], edit)
+        with pytest.raises(AnswerConflict):
+            asked.record(asked.requests()[1], {"approved": True})
+
     def test_an_approval_of_other_arguments_without_their_digest_runs_nothing(self, asked: Workspace) -> None:
         custom = asked.open_requests()[0]
         value = {"approved": True, "args": {"key": "B"}}

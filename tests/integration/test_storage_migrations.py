@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_md.errors import StoreError, StoreNewer, StoreReadOnly
+from agent_md.executions.model import ExecutionId
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.schema import migrations
 from agent_md.stores.sqlite.store import SqliteStore
@@ -28,9 +29,11 @@ CREATE TABLE answers_new (
     digest TEXT,
     answered_by TEXT NOT NULL,
     answered_at REAL NOT NULL,
+    recorded_at REAL NOT NULL,
     channel TEXT NOT NULL DEFAULT 'cli'
 ) WITHOUT ROWID;
-INSERT INTO answers_new (request_id, outcome, value, digest, answered_by, answered_at) SELECT * FROM answers;
+INSERT INTO answers_new (request_id, outcome, value, digest, answered_by, answered_at, recorded_at)
+SELECT * FROM answers;
 DROP TABLE answers;
 ALTER TABLE answers_new RENAME TO answers;
 ALTER TABLE executions ADD COLUMN title TEXT NOT NULL DEFAULT '';
@@ -187,3 +190,28 @@ class TestAtOnce:
             assert connection.execute("SELECT count(*) FROM specs").fetchone() == (count,)
             assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
             assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)  # incremental
+
+
+def test_what_expired_before_was_decided_at_its_deadline(tmp_path: Path) -> None:
+    number = next(n for n, script in enumerate(migrations()) if "recorded_at" in script)
+    database = Database(tmp_path / "old.db", scripts=migrations()[:number])
+    database.run("INSERT INTO specs (digest, body) VALUES ('d', '{}')")
+    database.run(
+        "INSERT INTO executions (id, agent, spec_digest, trigger, seed, status, epoch, attempts, created_at)"
+        " VALUES (1, 'writer', 'd', 'api', '[]', 'success', 1, 0, 1)"
+    )
+    for name, deadline, outcome in (("r1", 50.0, "expired"), ("r2", 90.0, "approved"), ("r3", None, "denied")):
+        database.run(
+            "INSERT INTO requests (id, execution_id, turn, idx, source, kind, message, digest, occurrence, body, created_at,"
+            " expires_at) VALUES (?, 1, 0, 0, 'gate', 'confirm', '', '', 0, '{}', 40, ?)",
+            *(name, deadline),
+        )
+        database.run(
+            "INSERT INTO answers (request_id, outcome, value, answered_by, answered_at) VALUES (?, ?, 'null', 'x', 70)",
+            *(name, outcome),
+        )
+    database.close()
+    store = SqliteStore(tmp_path / "old.db", workers=FakeWorkers())
+    answers = [request.answer for request in store.requests(ExecutionId(1))]
+    store.close()
+    assert [(a.answered_at, a.recorded_at) for a in answers if a] == [(50.0, 70.0), (70.0, 70.0), (70.0, 70.0)]

@@ -30,7 +30,7 @@ class FakeCall:
         if number >= len(self.answers):
             raise Pause
         outcome, value = self.answers[number]
-        return Answer(RequestId(f"r{number}"), outcome, value, "anna", 0.0)
+        return Answer(RequestId(f"r{number}"), outcome, value, "anna", 0.0, 0.0)
 
     def step(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return function(*args, **kwargs)

@@ -154,10 +154,18 @@ class MemoryState:
             {"request_id": new.id, "kind": new.kind, "position": str(new.position), "tool_name": new.tool_name},
         )
 
-    def decide(self, request: Request, outcome: Outcome, value: Any, by: str, digest: str | None = None) -> Answer:
-        """Records the one answer of an open request."""
+    def decide(
+        self,
+        request: Request,
+        outcome: Outcome,
+        value: Any,
+        by: str,
+        digest: str | None = None,
+        at: float | None = None,
+    ) -> Answer:
+        """Records the one answer of an open request, decided `at` a time before if that is given."""
         self.version += 1
-        answer = Answer(request.id, outcome, as_json(value), by, self.now(), digest)
+        answer = Answer(request.id, outcome, as_json(value), by, self.now() if at is None else at, self.now(), digest)
         self.requests[request.id] = replace(request, answer=answer)
         if outcome is not Outcome.CANCELLED:
             self.add_event(
@@ -205,7 +213,7 @@ class MemoryState:
         """Records the expiry of those of the open requests whose deadline has come, and wakes their executions."""
         now = self.now()
         overdue = [r for r in requests if r.open and r.expires_at is not None and r.expires_at <= now]
-        answers = [self.decide(request, Outcome.EXPIRED, None, "timeout") for request in overdue]
+        answers = [self.decide(r, Outcome.EXPIRED, None, "timeout", at=r.expires_at) for r in overdue]
         for request in overdue:
             self.wake(request.execution_id)
         return answers

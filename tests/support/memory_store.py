@@ -19,6 +19,7 @@ from agent_md.errors import (
     UnknownCall,
     UsageError,
 )
+from agent_md.executions.answers import same_answer
 from agent_md.executions.model import (
     Answer,
     Call,
@@ -387,15 +388,17 @@ class MemoryStore:
     def _undecided(self, answers: Sequence[NewAnswer]) -> list[NewAnswer]:
         fresh = []
         for answer in answers:
-            decided = self._state.request(answer.request_id).answer
+            request = self._state.request(answer.request_id)
+            decided = request.answer
             if decided is None:
                 fresh.append(answer)
-            elif not _same(decided, answer):
+            elif not same_answer(request, decided, answer.outcome, answer.value):
                 raise AnswerConflict(
                     f"request {answer.request_id} was {decided.outcome} by {decided.answered_by} before",
                     decided.outcome,
                     decided.answered_by,
                     decided.answered_at,
+                    decided.recorded_at,
                 )
         return fresh
 
@@ -414,15 +417,6 @@ def _started(new: NewExecution, spec: str) -> dict[str, Any]:
 def _text(message: dict[str, Any]) -> str:
     content = message["data"]["content"]
     return content if isinstance(content, str) else json.dumps(content)
-
-
-def _same(decided: Answer, answer: NewAnswer) -> bool:
-    """Whether both decide alike. Compared as JSON, where 1 and true differ."""
-    return decided.outcome is answer.outcome and _canonical(decided.value) == _canonical(answer.value)
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
 
 
 def _page(found: list[Any], limit: int | None, offset: int) -> list[Any]:

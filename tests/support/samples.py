@@ -39,7 +39,7 @@ def ask(kind: RequestKind, message: str = "", **fields: Any) -> Request:
 
 
 def answered(outcome: Outcome, value: Any = None, by: str = "cli:ann", request: str = "r1") -> Answer:
-    return Answer(RequestId(request), outcome, value, by, NOON + 60)
+    return Answer(RequestId(request), outcome, value, by, NOON + 60, NOON + 60)
 
 
 def an_event(type: EventType, message: str = "", *, seq: int = 1, **data: Any) -> Event:

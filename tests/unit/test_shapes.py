@@ -60,6 +60,7 @@ def test_an_open_confirmation() -> None:
         "answer": None,
         "answered_by": None,
         "answered_at": None,
+        "recorded_at": None,
     }
 
 

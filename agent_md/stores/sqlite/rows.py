@@ -41,7 +41,6 @@ __all__ = [
     "EXECUTION",
     "REQUEST",
     "UNSETTLED",
-    "canonical",
     "dump",
     "request_body",
     "to_answer",
@@ -74,7 +73,7 @@ FROM executions x"""
 REQUEST = """
 SELECT r.id, r.execution_id, x.agent, r.turn, r.idx, r.source, r.kind, r.message, r.digest, r.occurrence, r.created_at,
        r.expires_at, r.body, a.outcome, a.value, a.answered_by, a.answered_at,
-       a.digest
+       a.recorded_at, a.digest
 FROM requests r
 JOIN executions x ON x.id = r.execution_id
 LEFT JOIN answers a ON a.request_id = r.id"""
@@ -98,11 +97,6 @@ _BODY = (
 def dump(value: Any) -> str:
     """JSON, keys in the order they came in."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def canonical(value: Any) -> str:
-    """JSON with sorted keys: equal values have equal texts."""
-    return json.dumps(value, sort_keys=True)
 
 
 def request_body(new: NewRequest) -> str:
@@ -136,7 +130,7 @@ def to_execution(row: Any) -> Execution:
 
 
 def to_answer(row: Any) -> Answer:
-    return Answer(RequestId(row[0]), Outcome(row[1]), json.loads(row[2]), row[3], row[4], row[5])
+    return Answer(RequestId(row[0]), Outcome(row[1]), json.loads(row[2]), *row[3:7])
 
 
 def to_request(row: Any) -> Request:
@@ -163,7 +157,7 @@ def to_request(row: Any) -> Request:
         payload=body.get("payload"),
         response_schema=body.get("response_schema"),
         preview=None if body.get("preview") is None else Preview(**body["preview"]),
-        answer=None if row[13] is None else to_answer((row[0], *row[13:18])),
+        answer=None if row[13] is None else to_answer((row[0], *row[13:19])),
     )
 
 

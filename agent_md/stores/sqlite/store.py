@@ -20,6 +20,7 @@ from agent_md.errors import (
     UnknownRequest,
     UsageError,
 )
+from agent_md.executions.answers import same_answer
 from agent_md.executions.model import (
     Answer,
     Call,
@@ -51,7 +52,6 @@ from agent_md.stores.sqlite.rows import (
     EVENT,
     EXECUTION,
     REQUEST,
-    canonical,
     to_call,
     to_event,
     to_execution,
@@ -431,7 +431,7 @@ def _answer(request: Request) -> Answer:
 def _first_conflict(requests: Sequence[Request], answers: Sequence[NewAnswer]) -> AnswerConflict | None:
     for request, new in zip(requests, answers, strict=True):
         given = request.answer
-        if given is not None and (given.outcome, canonical(given.value)) != (new.outcome, canonical(new.value)):
+        if given is not None and not same_answer(request, given, new.outcome, new.value):
             when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(given.answered_at))
             how = f"was {given.outcome} by {given.answered_by} at {when}"
             if given.outcome is Outcome.EXPIRED:
@@ -441,5 +441,6 @@ def _first_conflict(requests: Sequence[Request], answers: Sequence[NewAnswer]) -
                 str(given.outcome),
                 given.answered_by,
                 given.answered_at,
+                given.recorded_at,
             )
     return None

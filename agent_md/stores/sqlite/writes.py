@@ -48,11 +48,15 @@ def open_request(db: Database, execution_id: ExecutionId, new: NewRequest, at: f
     return changed == 1
 
 
-def add_answer(db: Database, execution_id: ExecutionId, answer: NewAnswer, by: str, at: float) -> Answer:
-    """Decides an open request; its execution is not woken by this."""
+def add_answer(
+    db: Database, execution_id: ExecutionId, answer: NewAnswer, by: str, at: float, *, decided_at: float | None = None
+) -> Answer:
+    """Decides an open request, at `decided_at` if that was before; its execution is not woken by this."""
+    decided = Answer(answer.request_id, answer.outcome, answer.value, by, decided_at or at, at, answer.digest)
     db.run(
-        "INSERT INTO answers (request_id, outcome, value, answered_by, answered_at, digest) VALUES (?, ?, ?, ?, ?, ?)",
-        *(answer.request_id, answer.outcome, dump(answer.value), by, at, answer.digest),
+        "INSERT INTO answers (request_id, outcome, value, answered_by, answered_at, recorded_at, digest)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        *(decided.request_id, decided.outcome, dump(decided.value), by, decided.answered_at, at, decided.digest),
     )
     if answer.outcome is not Outcome.CANCELLED:
         data = {
@@ -62,7 +66,7 @@ def add_answer(db: Database, execution_id: ExecutionId, answer: NewAnswer, by: s
             "answered_by": by,
         }
         add_event(db, execution_id, f"answer:{answer.request_id}", EventType.RESUMED, str(answer.outcome), data, at)
-    return Answer(answer.request_id, answer.outcome, answer.value, by, at, answer.digest)
+    return decided
 
 
 def wake(db: Database, execution_id: ExecutionId) -> None:
@@ -74,17 +78,17 @@ def wake(db: Database, execution_id: ExecutionId) -> None:
 
 
 def expire_overdue(db: Database, now: float, only: Sequence[RequestId] = ()) -> list[Answer]:
-    """Records the expiry of open requests whose deadline has passed, all of them or `only` these, and wakes."""
+    """Records that open requests whose deadline has passed expired then, all of them or `only` these, and wakes."""
     rows = db.all(
-        f"SELECT r.id, r.execution_id FROM requests r JOIN executions x ON x.id = r.execution_id"
+        f"SELECT r.id, r.execution_id, r.expires_at FROM requests r JOIN executions x ON x.id = r.execution_id"
         f" WHERE {ACTIVE} AND r.expires_at <= ? AND {OPEN} ORDER BY r.seq",
         now,
     )
     expired = []
-    for request_id, execution_id in rows:
+    for request_id, execution_id, deadline in rows:
         if only and request_id not in only:
             continue
         answer = NewAnswer(RequestId(request_id), Outcome.EXPIRED, None)
-        expired.append(add_answer(db, ExecutionId(execution_id), answer, "timeout", now))
+        expired.append(add_answer(db, ExecutionId(execution_id), answer, "timeout", now, decided_at=deadline))
         wake(db, ExecutionId(execution_id))
     return expired
