@@ -63,7 +63,7 @@ class TypedMessages:
         from agent_md.cli.line_editor import LineEditor
 
         self._editor = LineEditor(
-            sys.stdin.fileno(),
+            person(sys.stdin).fileno(),
             person(sys.stdout),
             colour=terminal.screen.painter.colour,
             history=InMemoryHistory() if state_dir is None else ChatHistory(state_dir),
@@ -91,14 +91,10 @@ class PlainMessages:
 
 
 class PipedMessages:
-    """The lines of standard input, each when it is there. Nobody else finds anything there from now on: tools and their
-    children must not take messages away."""
+    """The lines of standard input, each when it is there. Nobody else may read from it: see `divert_tool_output`."""
 
     def __init__(self) -> None:
-        self._source = os.dup(sys.stdin.fileno())
-        nowhere = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nowhere, sys.stdin.fileno())
-        os.close(nowhere)
+        self._source = os.dup(person(sys.stdin).fileno())
         self._lines = self._read()
 
     def next(self) -> str | None:

@@ -39,7 +39,7 @@ class PromptClosed(AgentmdError):
 
 def can_prompt(source: TextIO | None = None, output: TextIO | None = None) -> bool:
     """Whether both standard input and standard output are terminals; only then may a human be asked."""
-    streams = (source or sys.stdin, output or person(sys.stdout))
+    streams = (source or person(sys.stdin), output or person(sys.stdout))
     return all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
 
 
@@ -65,7 +65,7 @@ class TerminalPrompt:
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self.screen = screen
-        self._source = sys.stdin.fileno() if source is None else source
+        self._source = person(sys.stdin).fileno() if source is None else source
         self._output = person(sys.stdout) if output is None else output
         self._environ = environ
         self._reader: LineReader | None = None

@@ -1,6 +1,8 @@
-"""Keeps the terminal and standard output for agentmd: what tools and their children print goes to a file.
+"""Keeps the terminal and the standard streams for agentmd: what tools and their children print goes to a file, and they
+have nothing to read.
 
-A tool's `print` between the JSON lines of a run would break them, and its escape codes would reach the terminal.
+A tool's `print` between the JSON lines of a run would break them, and its escape codes would reach the terminal. Its
+`input()` would take away what a person answers to a later question.
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ _LARGEST = 5_000_000
 
 
 class _Diverted(io.TextIOWrapper):
-    """A standard stream as tools see it; `person` is the one that still leads to the person."""
+    """A standard stream as tools see it; `person` is the one that still leads to the person, or comes from them."""
 
     person: TextIO
 
 
 def person(stream: TextIO) -> TextIO:
-    """The stream that leads to the person: the given standard stream, or what it was before it was diverted."""
+    """The stream to or from the person: the given standard stream, or what it was before it was diverted."""
     return cast(TextIO, getattr(stream, "person", stream))
 
 
@@ -38,7 +40,9 @@ def write_now(stream: TextIO, text: str) -> None:
 
 def divert_tool_output(state_dir: Path) -> None:
     """From now on the standard streams of this process and its children lead to `tools.log` in the state folder, or
-    nowhere while there is no such folder; only `person` leads out. May be called again when there is one."""
+    nowhere while there is no such folder, and standard input is empty; only `person` leads out. May be called again when
+    there is one."""
+    _empty_input()
     target = _open(state_dir / "tools.log") if state_dir.is_dir() else os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     for name, number in (("stdout", 1), ("stderr", 2)):
         stream = getattr(sys, name)
@@ -54,8 +58,24 @@ def divert_tool_output(state_dir: Path) -> None:
     os.close(target)
 
 
+def _empty_input() -> None:
+    if isinstance(sys.stdin, _Diverted):
+        return
+    with suppress(OSError, ValueError):  # a standard input that is closed is empty
+        kept = open(os.dup(0), encoding=sys.stdin.encoding, errors=sys.stdin.errors, closefd=False)  # noqa: SIM115 - kept
+        nowhere = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        os.dup2(nowhere, 0)
+        os.close(nowhere)
+        diverted = _Diverted(open(0, "rb", closefd=False))  # noqa: SIM115 - kept
+        diverted.person = kept
+        sys.stdin = diverted
+
+
 def return_streams() -> None:
     """The standard streams lead to the person again, for a program that takes the place of this one."""
+    with suppress(OSError, ValueError):
+        if (source := person(sys.stdin)) is not sys.stdin:
+            os.dup2(source.fileno(), 0)
     for name, number in (("stdout", 1), ("stderr", 2)):
         stream = getattr(sys, name)
         out = person(stream)

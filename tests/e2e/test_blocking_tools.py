@@ -33,7 +33,7 @@ WAYS = {
     "future-of-the-loop": "asyncio.run_coroutine_threadsafe(asyncio.sleep(0), asyncio.get_running_loop()).result()",
     "thread": "thread = threading.Thread(target=time.sleep, args=(60,), daemon=True)\nthread.start()\nthread.join()",
     "subprocess": 'subprocess.run(["sleep", "60"])',
-    "input": "input() if os.isatty(0) else os.read(os.pipe()[0], 1)",
+    "reading": "os.read(os.pipe()[0], 1)",
     "http": "connection = http.client.HTTPConnection('127.0.0.1', int(os.environ['SILENT_PORT']))\n"
     "connection.request('GET', '/')\nconnection.getresponse()",
     "computing": "while True:\n    pass",
@@ -177,7 +177,7 @@ PLACES = {
     "limit in a server": limit_in_a_server,
     "stop of a server": stop_of_a_server,
 }
-ORDINARY = list(zip(("future-of-the-loop", "sleep", "input", "http", "lock"), PLACES, strict=True))
+ORDINARY = list(zip(("future-of-the-loop", "sleep", "reading", "http", "lock"), PLACES, strict=True))
 
 
 @pytest.mark.parametrize(("way", "place"), ORDINARY)

@@ -1,4 +1,4 @@
-"""What tools print is for nobody's terminal and for nobody's JSON."""
+"""What tools print is for nobody's terminal and for nobody's JSON, and what is typed is not for them."""
 
 from __future__ import annotations
 
@@ -53,3 +53,30 @@ def test_nothing_of_it_reaches_the_terminal(folder: AgentFolder) -> None:
         assert not any("Confirm [y/N]" in line or "from a child" in line for line in shown_by_us)
         assert "\x1b[2J" not in terminal.screen
     assert "at import" not in folder.cli("validate").out
+
+
+READING = """
+import subprocess
+from langchain_core.tools import tool
+from agent_md.sdk import request_input
+
+@tool
+async def reading() -> str:
+    "Reads what is typed, and asks."
+    try:
+        taken = input()
+    except EOFError:
+        taken = subprocess.run(["cat"], capture_output=True, text=True).stdout
+    return f"took {taken!r}, was told {request_input('Name?')}"
+"""
+
+
+def test_what_is_typed_is_not_for_tools(folder: AgentFolder) -> None:
+    folder.tools("reading", READING)
+    folder.agent("reader", [{"calls": [call("reading")]}, {"text": "Done."}], "tools: [reading]")
+    with folder.terminal("run", "reader") as terminal:
+        terminal.expect("? Name?")
+        terminal.expect("> ")
+        terminal.send_line("Ann")
+        assert terminal.exit_code() == 0
+    assert folder.results() == ["took '', was told Ann"]
