@@ -15,7 +15,7 @@ from agent_md.cli.leaving import Leaving
 from agent_md.cli.output import note
 from agent_md.cli.progress import Progress
 from agent_md.cli.prompt import PromptClosed, TerminalPrompt, ask_request
-from agent_md.cli.questions import summary, withdrawn
+from agent_md.cli.questions import summary, unasked, withdrawn
 from agent_md.cli.scripted import ScriptedAnswers
 from agent_md.cli.showing import Showing
 from agent_md.cli.streams import divert_tool_output
@@ -276,7 +276,7 @@ class _Attendant:
         still_open = self._still_open()
         for request in still_open if self._prompt is None else ():
             if request.source is RequestSource.TOOL:  # what the gate asks was shown as the call
-                self._note(f"? {summary(request)}" + (f" [{' | '.join(request.options)}]" if request.options else ""))
+                self._note(f"? {unasked(request)}")
         what = "an answer" if len(still_open) == 1 else f"{len(still_open)} answers"
         # By the request's id, so that the command, given again, cannot answer a later question.
         named = f" --request {still_open[0].id}" if len(still_open) == 1 else ""

@@ -6,11 +6,13 @@ Lines that show text of others begin with a sign of ours or are indented, so tha
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, assert_never
 
 from agent_md.cli.screen import Painter, Screen, Style, unpainted
+from agent_md.cli.short_json import short_json
 from agent_md.cli.text import counted, cut, fold, is_suspicious, one_line, visible, width_of, wrapped
 from agent_md.executions.model import Answer, Drift, Outcome, Preview, Request, RequestKind, RequestSource
 
@@ -27,10 +29,13 @@ __all__ = [
     "rows_of",
     "shown_json",
     "summary",
+    "unasked",
     "withdrawn",
 ]
 
 _INDENT = "  "
+_LISTED = 160
+"""Cells of a payload in a list."""
 _CHOICE = "Choice: "
 _SEVERAL = f"{_INDENT}(several are allowed, separated by commas)"
 _DETAIL = 5 * " "
@@ -48,12 +53,47 @@ class QuestionText:
 
 
 def summary(request: Request) -> str:
-    """The request on one line, visible and never shortened."""
+    """The request on one line, visible and never shortened: also the payload of a custom one, and the call that a tool
+    asks about."""
+    return _on_one_line(request, shown_json)
+
+
+def _on_one_line(request: Request, shown: Callable[[Any], str]) -> str:
     if request.source is RequestSource.GATE and request.tool_name is not None:
         return f"Confirm {one_line(request.tool_name)} {shown_json(request.tool_args or {})}"
     if request.kind is RequestKind.QUESTIONS and request.questions:
         return one_line(" / ".join(question["question"] for question in request.questions))
-    return one_line(request.message)
+    message = one_line(request.message)
+    if request.kind is RequestKind.CONFIRM and request.tool_name is not None:
+        return f"{message} ({one_line(request.tool_name)} {shown(request.tool_args or {})})"
+    payload = _beside_message(request)
+    return f"{message} {shown(payload)}" if payload else message
+
+
+def _beside_message(request: Request) -> dict[str, Any]:
+    """The payload of a custom request without the text that its message repeats."""
+    payload = dict(request.payload or {})
+    for name in ("message", "prompt", "question"):
+        if payload.get(name) == request.message:
+            del payload[name]
+            break
+    return payload
+
+
+def unasked(request: Request) -> str:
+    """A request that a tool raised where nobody can be asked, on one line: all that an answer is chosen from."""
+    options = request.options or ()
+    if request.kind is RequestKind.QUESTIONS:
+        return " / ".join(
+            f"{one_line(question['question'])}{_choices([option['label'] for option in question.get('options') or []])}"
+            for question in request.questions or ()
+        )
+    wanted = "" if request.response_schema is None else f" (the answer must fit {shown_json(request.response_schema)})"
+    return f"{summary(request)}{_choices(options)}{wanted}"
+
+
+def _choices(options: Sequence[str]) -> str:
+    return f" [{one_line(' | '.join(options))}]" if options else ""
 
 
 def question_texts(
@@ -101,10 +141,11 @@ def drift_text(part: Drift, request: Request) -> str:
             assert_never(unknown)
 
 
-def listed(request: Request) -> str:
-    """The request on one line of a list, with what is new about it if it was asked before."""
+def listed(request: Request, *, whole: bool = False) -> str:
+    """The request on one line of a list, with what is new about it if it was asked before. What a tool shows is cut where
+    it is long, and says so, unless it is wanted `whole`."""
     again = f" ({one_line(_why_again(request))})" if request.source is RequestSource.GATE and request.occurrence else ""
-    return summary(request) + again
+    return _on_one_line(request, shown_json if whole else partial(short_json, cells=_LISTED)) + again
 
 
 def _wanted(request: Request) -> list[str]:
@@ -226,6 +267,7 @@ def _painted_diff(line: str, painter: Painter) -> str:
 def _confirm(request: Request, screen: Screen, above: tuple[str, ...]) -> QuestionText:
     question, painter = summary(request), screen.painter
     if request.source is RequestSource.TOOL:
+        question = one_line(request.message)
         if request.tool_name is not None:
             above = (*above, f"{_INDENT}{one_line(request.tool_name)} {shown_json(request.tool_args or {})}")
         if "\n" in request.message:

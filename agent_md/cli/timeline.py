@@ -130,7 +130,7 @@ def _started(event: Event, session: str | None) -> str:
 def _asked(request: Request, screen: Screen) -> str:
     options = f" [{one_line(' | '.join(request.options))}]" if request.options else ""
     until = "" if request.expires_at is None else f" (until {screen.date_time(request.expires_at)})"
-    return f"{listed(request)}{options}{until}"
+    return f"{listed(request, whole=True)}{options}{until}"
 
 
 def _waited(request: Request) -> str:

@@ -387,3 +387,31 @@ def test_who_answered_is_kept(asking: AgentFolder) -> None:
     assert request.answer is not None
     assert (request.answer.outcome, request.answer.answered_by) == (Outcome.DENIED, login())
     assert f"denied by {login()}: never" in asking.cli("logs", "-e", "1").out
+
+
+REFUNDS = '''
+from langchain_core.tools import tool
+from agent_md.sdk import interrupt, request_confirmation
+
+@tool
+def refund(amount: int) -> str:
+    """Pays back."""
+    return str(interrupt({"type": "refund", "amount": amount}))
+'''
+
+
+def test_custom_requests_can_be_told_apart_without_a_terminal(asking: AgentFolder) -> None:
+    asking.tools("refunds", REFUNDS)
+    calls = [call("refund", amount=10), call("refund", amount=99_999)]
+    asking.agent("payer", [{"calls": calls}, {"text": "Done."}], "tools: [refunds]")
+    ran = asking.cli("run", "payer")
+    assert ran.code == 3
+    assert '? refund request {"type": "refund", "amount": 10}\n' in ran.err
+    assert '? refund request {"type": "refund", "amount": 99999}\n' in ran.err
+    listed = asking.cli("pending").out
+    assert 'refund request {"type": "refund", "amount": 10}' in listed
+    assert 'refund request {"type": "refund", "amount": 99999}' in listed
+    large = next(request for request in asking.requests() if request.payload == {"type": "refund", "amount": 99_999})
+    answered = asking.cli("respond", "1", "--answers", "false", "--request", large.id)
+    assert f'👉 refund request {{"type": "refund", "amount": 99999}}: answered by {login()}: false\n' in answered.out
+    assert '❓ refund request {"type": "refund", "amount": 10}\n' in asking.cli("logs", "-e", "1").out
