@@ -98,6 +98,7 @@ class AgentParts:
         from agent_md.graph.foreign_interrupt import foreign_interrupts
         from agent_md.tools.builtin import RESERVED_NAMES, builtin_tools
         from agent_md.tools.custom import load_custom_tools
+        from agent_md.tools.long_results import ResultRead
 
         tools: list[Tool] = list(builtin_tools(self.sandbox(spec), lambda path: hides(spec, path)))
         for group in [[module] for module in spec.tools] if lenient else [list(spec.tools)]:
@@ -113,6 +114,8 @@ class AgentParts:
             except UsageError:
                 if not lenient:
                     raise
+        if spec.tools:
+            tools.append(ResultRead(spec.settings.max_tool_result_bytes))
         return {tool.name: tool for tool in tools}
 
     def sandbox(self, spec: AgentSpec) -> Sandbox:

@@ -101,6 +101,9 @@ class CallContext(Protocol):
     def ask(self, kind: RequestKind, message: str, **fields: Any) -> Answer:
         """The answer to this request of this call. Raises Pause when there is none yet."""
 
+    def earlier_result(self, result_id: str) -> str | None:
+        """The whole result of a closed call of this conversation, by the id that a cut one names; None if there is none."""
+
     def step(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of the step, run now or before; an awaitable if the function is a coroutine function."""
 

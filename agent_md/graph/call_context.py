@@ -11,6 +11,7 @@ import contextvars
 import hashlib
 import inspect
 import json
+import re
 import sys
 import threading
 from collections import Counter
@@ -20,12 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_md.errors import CallClosed, ToolError
+from agent_md.errors import CallClosed, ToolError, UnknownExecution
 from agent_md.executions.model import (
     Answer,
     Call,
     CallState,
+    ExecutionId,
     NewRequest,
+    Position,
     Request,
     RequestId,
     RequestKind,
@@ -42,6 +45,8 @@ PAUSE_SWALLOWED = (
     "the tool swallowed its own request, so nobody was asked: do not catch BaseException, "
     "gather with return_exceptions, around a request"
 )
+
+_RESULT_ID = re.compile(r"(\d{1,18})-(\d{1,9})\.(\d{1,9})")
 
 _in_step: contextvars.ContextVar[bool] = contextvars.ContextVar("agentmd_in_step", default=False)
 
@@ -99,6 +104,25 @@ class RunningCall:
             resolver=self._bench.resolve_path,
             tool_call_id=self._call.call_id,
         )
+
+    def earlier_result(self, result_id: str) -> str | None:
+        found = _RESULT_ID.fullmatch(result_id)
+        if found is None:
+            return None
+        execution_id, turn, index = (int(number) for number in found.groups())
+        try:
+            execution = self._bench.store.execution(ExecutionId(execution_id))
+        except UnknownExecution:
+            return None
+        mine = self._bench.execution
+        together = mine.session_id is not None and (execution.agent, execution.session_id) == (
+            mine.agent,
+            mine.session_id,
+        )
+        if execution.id != mine.id and not together:
+            return None
+        call = self._bench.store.call(execution.id, Position(turn, index))
+        return None if call is None else call.result
 
     def fault(self, pause: Pause | None = None) -> str | None:
         """Why the pass counts as failed whatever the tool made of it; None if it does not. `pause`: what ended it."""

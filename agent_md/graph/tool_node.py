@@ -31,6 +31,8 @@ from agent_md.graph.outcomes import EDITED, MAY_HAVE_RUN, End, failed, settle, t
 from agent_md.graph.state import CallTask
 from agent_md.sdk import Pause, StepUnknown, current_call
 from agent_md.tools.base import CutOff, Plan, SettledState, TargetChanged, Tool
+from agent_md.tools.builtin import RESERVED_NAMES
+from agent_md.tools.long_results import for_model
 from agent_md.tools.results import storable
 
 __all__ = ["ToolNode"]
@@ -84,6 +86,10 @@ class ToolNode:
             interrupt({"requests": open_ids})
 
     def _message(self, call: Call, outcome: CallOutcome, text: str) -> dict[str, list[BaseMessage]]:
+        """What the model is told of a closed call; the whole text is in the store."""
+        if call.tool not in RESERVED_NAMES:  # those bound their results themselves
+            limit = self._bench.spec.settings.max_tool_result_bytes
+            text = for_model(text, f"{self._bench.execution_id}-{call.position}", limit)
         return {"messages": [tool_message(self._bench.execution_id, call, outcome, text)]}
 
     def _close(self, call: Call, end: End) -> dict[str, list[BaseMessage]]:

@@ -8,6 +8,7 @@ from agent_md.tools.base import Tool
 from agent_md.tools.changes import FileDelete, FileEdit, FileMove, FileWrite
 from agent_md.tools.files import FileRead
 from agent_md.tools.globbing import FileGlob, Hidden, nothing_hidden
+from agent_md.tools.long_results import ResultRead
 from agent_md.tools.sandbox import Sandbox
 
 __all__ = ["BUILTIN_NAMES", "RESERVED_NAMES", "builtin_tools"]
@@ -26,6 +27,7 @@ RESERVED_NAMES: frozenset[str] = BUILTIN_NAMES | {
     "memory_append",
     "memory_retrieve",
     "memory_save",
+    ResultRead.name,
     "run_agent",
     "skill_read_file",
     "skill_run_script",

@@ -32,6 +32,9 @@ class FakeCall:
         outcome, value = self.answers[number]
         return Answer(RequestId(f"r{number}"), outcome, value, "anna", 0.0, 0.0)
 
+    def earlier_result(self, result_id: str) -> str | None:
+        return None
+
     def step(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return function(*args, **kwargs)
 
