@@ -50,11 +50,11 @@ class RunSettings:
     max_tokens: int | None = None
     timeout: float = 1800
     max_tool_calls: int = 50
-    max_tool_result_bytes: int = 100_000
     max_execution_tokens: int = 500_000
     max_cost_usd: float | None = None
     max_cost_usd_per_day: float | None = None
     loop_detection: bool = True
+    max_tool_result_bytes: int = 100_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,9 +66,10 @@ def test_null_is_the_default(field: str) -> None:
         ("model: {provider: script, name: '4'}", "model", ModelRef("script", "4")),
         (
             "settings:\n  temperature: 0.70\n  max_tokens: 1_000\n  timeout: 5\n  max_tool_calls: 3\n"
-            "  max_execution_tokens: 10\n  max_cost_usd: 0.5\n  max_cost_usd_per_day: 2\n  loop_detection: no",
+            "  max_execution_tokens: 10\n  max_cost_usd: 0.5\n  max_cost_usd_per_day: 2\n  loop_detection: no\n"
+            "  max_tool_result_bytes: 5000",
             "settings",
-            RunSettings(0.7, 1000, 5.0, 3, 10, 0.5, 2.0, False),
+            RunSettings(0.7, 1000, 5.0, 3, 10, 0.5, 2.0, False, 5000),
         ),
         ("trigger: {type: manual}", "trigger", Trigger()),
         ("trigger: {type: schedule, every: 2h}", "trigger", Trigger("schedule", every=7200.0)),

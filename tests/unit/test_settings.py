@@ -81,6 +81,7 @@ defaults:
   max_cost_usd: 0.1
   max_cost_usd_per_day: 1
   loop_detection: false
+  max_tool_result_bytes: 2000
   history: off
   on_pending: parallel
   confirm_timeout: 2h
@@ -119,7 +120,7 @@ def test_every_key_can_be_set(workspace: Path) -> None:
     assert settings.mcp_config == workspace / "mcp.json"
     defaults = settings.defaults
     assert (defaults.provider, defaults.model, defaults.history) == ("ollama", "qwen3", 0)
-    assert defaults.settings == RunSettings(0.5, 100, 60.0, 5, 1000, 0.1, 1.0, False)
+    assert defaults.settings == RunSettings(0.5, 100, 60.0, 5, 1000, 0.1, 1.0, False, 2000)
     assert (defaults.on_pending, defaults.confirm_timeout, defaults.confirm_tools) == ("parallel", 7200.0, ())
     assert (defaults.checkpoint_retention_days, defaults.max_agent_depth) == (None, 1)
     server = settings.server
