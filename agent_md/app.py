@@ -60,6 +60,8 @@ class App:
         self.settings = settings
         self._tell = tell
         self.give_back = GiveBack()
+        self.keeps_last_good = False
+        """Whether an agent goes on as it was when its file becomes invalid; for processes that run for long."""
         self._registry: Registry | None = None
         self._registry_signature: list[Any] = []
         self._store: Store | None = None
@@ -77,7 +79,9 @@ class App:
         """The agent files as they are now; read again when one of them has changed."""
         signature = [(path, file_stamp(path)) for path in agent_files(self.settings.agents_dir)]
         if self._registry is None or signature != self._registry_signature:
-            self._registry = scan(self.settings.agents_dir, self.settings.workspace, self.settings.defaults)
+            now = scan(self.settings.agents_dir, self.settings.workspace, self.settings.defaults)
+            before = self._registry
+            self._registry = now.with_last_good(before) if self.keeps_last_good and before is not None else now
             self._registry_signature = signature
         return self._registry
 

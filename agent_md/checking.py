@@ -111,6 +111,10 @@ class AgentChecks:
     def notes(self, spec: AgentSpec) -> list[str]:
         """What keeps nothing from running, and is not as somebody who wrote it expects."""
         found = [text] if (text := without_effect(spec)) is not None else []
+        if not spec.body.strip():
+            found.append(
+                f"{spec.source_path} has no text below its settings: the model is not told what {spec.name} is for"
+            )
         if spec.notify:
             from agent_md.webhooks.doubts import doubts
 

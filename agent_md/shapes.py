@@ -282,6 +282,6 @@ def session_summary(session: Session, total_messages: int) -> dict[str, Any]:
     }
 
 
-def invalid_shape(file: str, error: str) -> dict[str, str]:
-    """An agent file that cannot be used, with the reason."""
-    return {"file": file, "error": error}
+def invalid_shape(file: str, error: str, last_good: str | None = None) -> dict[str, Any]:
+    """An agent file that cannot be used, with the reason, and the agent that a server goes on with as it was before."""
+    return {"file": file, "error": error, "last_good": last_good}

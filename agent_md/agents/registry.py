@@ -39,6 +39,8 @@ class InvalidFile:
     error: str
     name: str | None = None
     """The agent's name, if the file has one that can be read."""
+    last_good: str | None = None
+    """The agent that goes on as this file had it when it was valid last; see `Registry.with_last_good`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,24 @@ class Registry:
     def invalid_named(self, name: str) -> list[InvalidFile]:
         """The invalid files that have this name, or this name without `.md`."""
         return [file for file in self.invalid if name_key(name) in _keys(file) or _is_path_of(name, file.file)]
+
+    def with_last_good(self, before: Registry) -> Registry:
+        """With the agents of `before` whose files are invalid now, as they were then; unless another file took the name.
+
+        A file may be read while it is half saved.
+        """
+        taken = {name_key(entry.spec.name) for entry in self.agents}
+        known = {entry.spec.source_path: entry for entry in before.agents}
+        agents, invalid = list(self.agents), []
+        for item in self.invalid:
+            entry = known.get(item.file)
+            if entry is None or name_key(entry.spec.name) in taken:
+                invalid.append(item)
+                continue
+            taken.add(name_key(entry.spec.name))
+            agents.append(entry)
+            invalid.append(replace(item, last_good=entry.spec.name))
+        return replace(self, agents=_by_name(agents), invalid=tuple(invalid))
 
     def current_spec(self, name: str) -> AgentSpec | None:
         """The agent's spec as its file and the config give it now; None if it is gone or invalid."""
@@ -129,7 +149,7 @@ def scan(agents_dir: Path, workspace: Path, defaults: Defaults) -> Registry:
         invalid.append(InvalidFile(file, f"{file}: the folder cannot be read: {error}"))
     unique, doubles = _without_doubles(agents)
     return Registry(
-        tuple(sorted(unique, key=lambda entry: name_key(entry.spec.name))),
+        _by_name(unique),
         tuple(sorted((*invalid, *doubles), key=lambda file: file.file)),
         workspace,
         _shown(agents_dir, workspace),
@@ -176,6 +196,10 @@ def _load(path: Path, file: str, defaults: Defaults) -> AgentEntry | InvalidFile
         return InvalidFile(file, parsed.error, parsed.name)
     digest = hashlib.sha256(data).hexdigest()
     return AgentEntry(replace(parsed.spec, origin=SpecOrigin(digest, defaults.digest)), path, digest)
+
+
+def _by_name(agents: Sequence[AgentEntry]) -> tuple[AgentEntry, ...]:
+    return tuple(sorted(agents, key=lambda entry: name_key(entry.spec.name)))
 
 
 def _without_doubles(agents: Sequence[AgentEntry]) -> tuple[list[AgentEntry], list[InvalidFile]]:

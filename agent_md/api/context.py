@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from agent_md.agents.names import name_key
-from agent_md.agents.registry import Registry
+from agent_md.agents.registry import InvalidFile, Registry
 from agent_md.app import App
 from agent_md.engines.hub import Hub
 from agent_md.errors import AgentmdError, UsageError
@@ -49,7 +49,10 @@ class ServerContext:
         self.streams = 0
         self._checks = asyncio.Semaphore(_CHECKS)
         self._announced_to: set[asyncio.Queue[Announcement]] = set()
+        app.keeps_last_good = True
         self._known_agents = app.registry
+        for item in self._known_agents.invalid:
+            log.warning("invalid agent file: %s", item.error)
 
     @property
     def store(self) -> Store:
@@ -110,6 +113,11 @@ class ServerContext:
         self._known_agents = now
         for name, event in _changes(before, now):
             self.announce("agents_changed", {"event": event, "agent_name": name})
+        for item in _newly_invalid(before, now):
+            goes_on = "" if item.last_good is None else f" ({item.last_good} goes on as it was when it was valid last)"
+            log.warning("invalid agent file: %s%s", item.error, goes_on)
+            name = item.last_good or item.name or item.file
+            self.announce("agents_changed", {"event": "invalid", "agent_name": name, "error": item.error})
 
     async def watch_agents(self) -> None:
         """Looks at the agent files once a second, until cancelled."""
@@ -152,15 +160,17 @@ class ServerContext:
 def _changes(before: Registry, now: Registry) -> Iterator[tuple[str, str]]:
     if before is now:
         return
-    old = {entry.spec.name: entry.spec.digest for entry in before.agents}
-    new = {entry.spec.name: entry.spec.digest for entry in now.agents}
-    known_invalid = {(item.file, item.error) for item in before.invalid}
+    old = {entry.spec.name: entry.spec.behaviour_digest for entry in before.agents}
+    new = {entry.spec.name: entry.spec.behaviour_digest for entry in now.agents}
     yield from ((name, "removed") for name in old.keys() - new.keys())
     yield from ((name, "loaded") for name in new.keys() - old.keys())
-    yield from ((name, "updated") for name in new.keys() & old.keys() if new[name] != old[name])
-    yield from (
-        (item.name or item.file, "invalid") for item in now.invalid if (item.file, item.error) not in known_invalid
-    )
+    mended = {item.last_good for item in before.invalid} - {item.last_good for item in now.invalid}
+    yield from ((name, "updated") for name in new.keys() & old.keys() if new[name] != old[name] or name in mended)
+
+
+def _newly_invalid(before: Registry, now: Registry) -> list[InvalidFile]:
+    known = {(item.file, item.error) for item in before.invalid}
+    return [item for item in now.invalid if (item.file, item.error) not in known]
 
 
 def _context(request: Request) -> ServerContext:

@@ -46,7 +46,7 @@ async def list_agents(context: Context) -> list[dict[str, Any]]:
 @router.get("/invalid", response_model=list[InvalidFile], responses=documented())
 async def invalid_files(context: Context) -> list[dict[str, str]]:
     """The files that cannot be used, each with its mistakes."""
-    return [invalid_shape(item.file, item.error) for item in context.app.registry.invalid]
+    return [invalid_shape(item.file, item.error, item.last_good) for item in context.app.registry.invalid]
 
 
 @router.post("/reload", response_model=Reloaded, responses=documented())

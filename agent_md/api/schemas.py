@@ -182,6 +182,9 @@ class AgentDetail(AgentSummary):
 class InvalidFile(Open):
     file: str
     error: str
+    last_good: str | None = Field(
+        description="The agent that goes on as this file had it when it was valid last; null if there is none."
+    )
 
 
 class Reloaded(Open):

@@ -49,6 +49,25 @@ class TestShapes:
         (invalid,) = server.client.get("/agents/invalid").body
         assert "confrim" in invalid["error"]
 
+    def test_a_half_saved_file_goes_on_as_it_was_and_is_told(self, server: Server) -> None:
+        path = server.workspace / "agents/worker.md"
+        whole = path.read_text()
+        before = server.client.get("/agents/worker").body
+        with server.client.stream("/events/stream") as events:
+            path.write_text(whole[: whole.index("---", 3)])
+            (told,) = take(events, 1, "agents_changed")
+            assert (told.data["event"], told.data["agent_name"]) == ("invalid", "worker")
+            (invalid,) = server.client.get("/agents/invalid").body
+            assert invalid == {"file": "agents/worker.md", "error": told.data["error"], "last_good": "worker"}
+            assert server.client.get("/agents/worker").body == before
+            assert run(server.client)
+            log = (server.workspace / ".agentmd/agentmd.log").read_text()
+            assert f"invalid agent file: {told.data['error']} (worker goes on as it was when it was valid last)" in log
+            path.write_text(whole)
+            (mended,) = take(events, 1, "agents_changed")
+            assert (mended.data["event"], mended.data["agent_name"]) == ("updated", "worker")
+        assert server.client.get("/agents/invalid").body == []
+
     def test_a_key_that_is_added_to_dotenv_counts(self, server: Server) -> None:
         agent = server.workspace / "agents/keyed.md"
         agent.write_text(

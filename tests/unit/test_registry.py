@@ -190,3 +190,65 @@ def test_the_current_spec_follows_file_and_defaults(tmp_path: Path) -> None:
     assert scanned(tmp_path).current_spec("a") is None
     path.unlink()
     assert scanned(tmp_path).current_spec("a") is None
+
+
+class TestLastGood:
+    """A file that was valid and is not any more: its agent goes on, and the file is listed as invalid."""
+
+    def test_a_broken_file_keeps_its_agent_and_is_told(self, tmp_path: Path) -> None:
+        path = write(tmp_path, "a.md", "description: Before")
+        write(tmp_path, "b.md")
+        before = scanned(tmp_path)
+        path.write_bytes(path.read_bytes()[:20])
+        now = scanned(tmp_path).with_last_good(before)
+        assert now.get("a").spec == before.get("a").spec
+        assert names(now) == ["a", "b"]
+        (file,) = now.invalid
+        assert (file.file, file.last_good) == ("agents/a.md", "a")
+        assert file.error.startswith("agents/a.md")
+        assert scanned(tmp_path).with_last_good(now).get("a").spec == before.get("a").spec
+
+    @pytest.mark.parametrize("content", [b"", b"---\n", b"---\nname: [\n", b"\xff\xfe", b"---\nmodle: x\n---\n"])
+    def test_whatever_is_wrong_with_it(self, tmp_path: Path, content: bytes) -> None:
+        path = write(tmp_path, "a.md")
+        before = scanned(tmp_path)
+        path.write_bytes(content)
+        assert scanned(tmp_path).with_last_good(before).get("a").spec == before.get("a").spec
+
+    def test_a_mended_file_counts_at_once(self, tmp_path: Path) -> None:
+        path = write(tmp_path, "a.md")
+        before = scanned(tmp_path)
+        path.write_bytes(b"")
+        broken = scanned(tmp_path).with_last_good(before)
+        path.write_bytes(agent_file("description: After"))
+        mended = scanned(tmp_path).with_last_good(broken)
+        assert mended.get("a").spec.description == "After"
+        assert mended.invalid == ()
+
+    def test_a_file_that_is_gone_has_no_agent(self, tmp_path: Path) -> None:
+        path = write(tmp_path, "a.md")
+        before = scanned(tmp_path)
+        path.unlink()
+        assert scanned(tmp_path).with_last_good(before).agents == ()
+
+    def test_a_file_that_was_never_valid_has_none(self, tmp_path: Path) -> None:
+        write(tmp_path, "a.md").write_bytes(b"")
+        (file,) = scanned(tmp_path).with_last_good(scanned(tmp_path)).invalid
+        assert file.last_good is None
+
+    def test_another_file_that_takes_the_name_has_it(self, tmp_path: Path) -> None:
+        path = write(tmp_path, "a.md")
+        before = scanned(tmp_path)
+        path.write_bytes(b"")
+        write(tmp_path, "other.md", "name: A")
+        now = scanned(tmp_path).with_last_good(before)
+        assert now.get("a").spec.source_path == "agents/other.md"
+        assert [file.last_good for file in now.invalid] == [None]
+
+    def test_of_two_files_with_one_name_the_first_to_have_it_goes_on(self, tmp_path: Path) -> None:
+        write(tmp_path, "a.md")
+        before = scanned(tmp_path)
+        write(tmp_path, "other.md", "name: A")
+        now = scanned(tmp_path).with_last_good(before)
+        assert now.get("a").spec.source_path == "agents/a.md"
+        assert {file.file: file.last_good for file in now.invalid} == {"agents/a.md": "a", "agents/other.md": None}

@@ -223,4 +223,8 @@ def test_an_agent_by_itself() -> None:
 
 
 def test_an_invalid_file() -> None:
-    assert invalid_shape("agents/x.md", "no delimiter") == {"file": "agents/x.md", "error": "no delimiter"}
+    assert invalid_shape("agents/x.md", "no delimiter") == {
+        "file": "agents/x.md",
+        "error": "no delimiter",
+        "last_good": None,
+    }
