@@ -11,9 +11,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from agent_md.agents.briefing import briefing
 from agent_md.agents.files import file_stamp
 from agent_md.agents.registry import Registry, agent_files, scan
 from agent_md.agents.spec import AgentSpec
@@ -236,7 +238,10 @@ class App:
         tools = self.parts.tools(spec, lenient=True)
         declarations = [declaration(tool) for tool in tools.values()]
         sandbox = self.parts.sandbox(spec)
-        model = SpecModel(spec, declarations, self.settings.environment(), self.parts.scripts_dir)
+        model = SpecModel(
+            *(spec, declarations, self.settings.environment(), self.parts.scripts_dir),
+            lambda: briefing(spec, datetime.now().astimezone()),
+        )
         return Bench(
             execution=execution,
             spec=spec,

@@ -7,13 +7,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall
 
 from agent_md.agents.spec import ModelRef
 from agent_md.models.responses_api import needs_responses
 
-__all__ = ["for_model"]
+__all__ = ["briefed", "for_model"]
 
 _NAMES = {
     "google": "google_genai",
@@ -60,6 +60,14 @@ def for_model(messages: Sequence[BaseMessage], ref: ModelRef) -> list[BaseMessag
             message = message.model_copy(update={"tool_call_id": call["id"], "name": call["name"]})
         sent.append(message)
     return sent
+
+
+def briefed(messages: Sequence[BaseMessage], text: str) -> list[BaseMessage]:
+    """The messages, with this text at the end of the system message they begin with, or as one."""
+    if messages and isinstance(messages[0], SystemMessage):
+        first, *rest = messages
+        return [first.model_copy(update={"content": f"{first.text.rstrip()}\n\n{text}"}), *rest]
+    return [SystemMessage(text), *messages]
 
 
 def _form(message: AIMessage) -> tuple[Any, bool]:

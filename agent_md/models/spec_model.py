@@ -10,7 +10,7 @@ from agent_md.agents.spec import AgentSpec
 from agent_md.models.answering import stream_answer
 from agent_md.models.factory import close_model, key_values, make_chat_model, remedy, with_address
 from agent_md.models.retry import RetryPolicy, call_with_retry
-from agent_md.models.sending import for_model
+from agent_md.models.sending import briefed, for_model
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -23,12 +23,19 @@ __all__ = ["SpecModel"]
 class SpecModel:
     """Callable as `agent_md.graph.bench.CallModel`. A drive that never calls it needs no key and no client.
 
-    `tools` are declarations in OpenAI's function form, which every client of LangChain takes.
+    `tools` are declarations in OpenAI's function form, which every client of LangChain takes. `briefing` gives what the
+    model is told at the end of the system message; it is asked at each call and stored nowhere.
     """
 
     def __init__(
-        self, spec: AgentSpec, tools: Sequence[dict[str, Any]], environ: Mapping[str, str], scripts_dir: Path
+        self,
+        spec: AgentSpec,
+        tools: Sequence[dict[str, Any]],
+        environ: Mapping[str, str],
+        scripts_dir: Path,
+        briefing: Callable[[], str],
     ) -> None:
+        self._briefing = briefing
         self._spec = spec
         self._tools = tools
         self._environ = environ
@@ -41,7 +48,7 @@ class SpecModel:
     ) -> AIMessage:
         """The model's whole answer. Raises ModelFailed after retries; MissingKey or another UsageError before any."""
         model = self._made()
-        history = for_model(messages, self._spec.model)
+        history = briefed(for_model(messages, self._spec.model), self._briefing())
         policy = RetryPolicy()
         return await call_with_retry(
             lambda: stream_answer(model, history, on_text),

@@ -74,7 +74,11 @@ class FileGlob(FileTool):
         parts = [part for part in pattern.split("/") if part not in ("", ".")]
         if pattern.startswith(("/", "~")) or ".." in parts or "\0" in pattern or len(pattern) > 1000:
             raise self._sandbox.refusal(pattern)
-        return _Pattern(parts)
+        found = _Pattern(self._sandbox.without_braces(parts, pattern))
+        aliases = [root.alias for root in self._sandbox.roots() if root.alias is not None]
+        if aliases and not any(found.step(found.start, alias) for alias in aliases):
+            raise self._sandbox.refusal(pattern)
+        return found
 
 
 class _Pattern:

@@ -125,10 +125,21 @@ class Sandbox:
         names = [name for name in path.split("/") if name not in ("", ".")]
         if path.startswith("/"):
             return Path("/"), names
+        names = self.without_braces(names, path)
         for mount in self._mounts:
             if names and names[0] == mount.alias:
                 return self._mounted(mount), names[1:]
         return real_path(self._workspace), names
+
+    def without_braces(self, names: list[str], given: str) -> list[str]:
+        """The names of a relative path, with `alias` for an `{alias}` at its beginning. Raises ToolError for an unknown
+        one; without declared paths there is no alias, and a name in braces is one."""
+        if not (self._mounts and names and names[0].startswith("{") and names[0].endswith("}")):
+            return names
+        alias = names[0][1:-1]
+        if all(alias != mount.alias for mount in self._mounts):
+            raise self.refusal(given)
+        return [alias, *names[1:]]
 
     def _open(self, path: Path, given: str, *, create: bool) -> int | None:
         folder = os.open("/", _FOLDER_FLAGS)

@@ -237,7 +237,14 @@ class TestGlob:
         glob = by_name(sandbox_on(workspace, mounts))["file_glob"]
         assert call(glob, pattern="**").splitlines() == ["fix/b.txt", "note", "out/a.txt"]
         assert call(glob, pattern="out/*.txt") == "out/a.txt"
-        assert call(glob, pattern="*.txt") == "No files match *.txt"
+        assert call(glob, pattern="{out}/*.txt") == "out/a.txt"
+        assert call(glob, pattern="out/*.none") == "No files match out/*.none"
+        for unknown in ("*.txt", "{fx}/*", "in/**", "{out/*"):
+            with pytest.raises(
+                ToolError, match="is not a path that this agent may use; files are reached as "
+            ) as error:
+                call(glob, pattern=unknown)
+            assert "out/…" in str(error.value)
 
     def test_a_nasty_pattern_is_quick(self, tools: dict[str, Tool], workspace: Path) -> None:
         (workspace / "sub" / ("a" * 200)).touch()

@@ -236,3 +236,26 @@ def test_the_workspace_may_itself_be_a_link(workspace: Path, tmp_path: Path) -> 
     assert sandbox.resolve("notes.txt", write=True).path == workspace / "notes.txt"
     with pytest.raises(ToolError):
         sandbox.resolve("agents/cleaner.md", write=False)
+
+
+class TestAnAliasInBraces:
+    MOUNTS = (PathMount("out", "output"), PathMount("data", "data", mode="ro"))
+
+    def test_means_the_alias(self, workspace: Path) -> None:
+        sandbox = sandbox_on(workspace, self.MOUNTS)
+        for spelled in ("{out}/a.txt", "./{out}//a.txt", "out/a.txt"):
+            resolved = sandbox.resolve(spelled, write=True)
+            assert (resolved.subject, resolved.path) == ("out/a.txt", workspace / "output/a.txt")
+        assert sandbox.resolve("{out}", write=False).subject == "out"
+        with pytest.raises(ToolError, match="is read-only"):
+            sandbox.resolve("{data}/a.txt", write=True)
+
+    @pytest.mark.parametrize("path", ["{in}/a.txt", "{}/a.txt", "{ out }/a.txt", "{OUT}/a.txt", "{out}/../notes.txt"])
+    def test_that_is_unknown_is_an_error_that_lists_them(self, workspace: Path, path: str) -> None:
+        with pytest.raises(ToolError) as error:
+            sandbox_on(workspace, self.MOUNTS).resolve(path, write=False)
+        assert str(error.value) == f"{path} is not a path that this agent may use; files are reached as out/…, data/…"
+
+    def test_is_a_name_like_any_other_where_there_are_no_aliases_and_further_on(self, workspace: Path) -> None:
+        assert sandbox_on(workspace).resolve("{out}/a.txt", write=True).subject == "{out}/a.txt"
+        assert sandbox_on(workspace, self.MOUNTS).resolve("out/{data}/a.txt", write=True).subject == "out/{data}/a.txt"

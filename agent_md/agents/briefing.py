@@ -1,0 +1,31 @@
+"""What a model is told of its surroundings, below the agent's own text: where files are, and what day it is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from agent_md.agents.spec import AgentSpec, PathMount
+
+__all__ = ["briefing"]
+
+_MODES = {"ro": "read only", "rw": "read and write"}
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def briefing(spec: AgentSpec, now: datetime) -> str:
+    """The text for a call of the model at `now`, which has its zone. What changes, the day, comes last: so what a
+    provider keeps of the prompt stays good."""
+    lines = []
+    if spec.paths:
+        lines = ["Files are reached below these names only:", *map(_mount, spec.paths), ""]
+    offset = now.strftime("%z")
+    zone = f"UTC{offset[:3]}:{offset[3:5]}"
+    name = now.tzname()
+    day = f"{_DAYS[now.weekday()]}, {now:%Y-%m-%d}"
+    lines.append(f"Today is {day}, in the zone {zone if not name or name == zone else f'{name} ({zone})'}.")
+    return "\n".join(lines)
+
+
+def _mount(mount: PathMount) -> str:
+    about = f": {' '.join(mount.description.split())}" if mount.description.strip() else ""
+    return f"- {mount.alias}/ ({_MODES[mount.mode]}){about}"
