@@ -23,6 +23,7 @@ from agent_md.checking import AgentChecks
 from agent_md.drift import drift_of
 from agent_md.engines.giving_back import GiveBack
 from agent_md.errors import AgentDisabled, UnknownExecution
+from agent_md.executions.chat_messages import human_message
 from agent_md.executions.model import (
     Drift,
     Execution,
@@ -34,6 +35,7 @@ from agent_md.executions.model import (
     TriggerKind,
     WorkerId,
 )
+from agent_md.models.images import refuse_images
 from agent_md.parts import AgentParts
 from agent_md.ports import Idempotency, Journal, NewAnswer, ProgressSink, Store
 from agent_md.runner.responding import choose_request, new_answer
@@ -157,15 +159,16 @@ class App:
     ) -> Execution:
         """Creates an execution of an agent, claimed by this process or queued, after checking all that can be checked.
 
-        It begins with the agent's `history` of its conversation. `said` is kept with the human message (fields of its
-        stored form); `session_must_exist`, `exclusive` and `hook` as in NewExecution. Raises UsageError, with nothing
-        created: unknown, invalid or disabled agent, no key, a limit that cannot be kept, rules that name unknown tools,
+        It begins with the agent's `history` of its conversation. `said` is the chat message that begins the turn, its
+        text apart, which is `message`; `session_must_exist`, `exclusive` and `hook` as in NewExecution. Raises UsageError, with nothing
+        created: unknown, invalid or disabled agent, no key, an image that the model does not take, a limit that cannot be kept, rules that name unknown tools,
         a conversation that waits (ConversationWaiting), money that is spent (BudgetSpent), a session that is busy or not there.
         """
         spec = self.runnable_spec(name)
+        refuse_images(spec.model, [said or {}])
         system, human = self.parts.prompt(spec, args, message)
         text = human.encode("utf-8", "backslashreplace").decode()  # an argument may hold bytes that are no text
-        seed = [{"type": "human", "data": {**(said or {}), "content": text, "id": f"human:{uuid.uuid4().hex}"}}]
+        seed = [human_message(said or {}, text, f"human:{uuid.uuid4().hex}")]
         if system.strip():
             seed.insert(0, {"type": "system", "data": {"content": system, "id": "system"}})
         return self.store.create(

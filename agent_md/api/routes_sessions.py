@@ -37,12 +37,13 @@ from agent_md.errors import (
     UnknownRequest,
     UsageError,
 )
-from agent_md.executions.chat_messages import beside_text, chat_message, stored_message
+from agent_md.executions.chat_messages import chat_message, stored_message
 from agent_md.executions.model import Call, HookTarget, RequestId, TriggerKind
 from agent_md.executions.model import Request as HumanRequest
 from agent_md.executions.sessions import Session as FoundSession
 from agent_md.executions.sessions import SessionStatus
 from agent_md.executions.views import answer_from_view, decision_view
+from agent_md.models.images import refuse_images
 from agent_md.shapes import session_shape, session_summary
 from agent_md.webhooks.reach import check_reach
 from agent_md.webhooks.targets import check_target
@@ -50,6 +51,7 @@ from agent_md.webhooks.targets import check_target
 __all__ = ["router"]
 
 _BY = "api"
+_BEGIN_TURNS = ("user", "system")
 _LOCATION = {"headers": {"Location": {"description": "The session's path.", "schema": {"type": "string"}}}}
 _NO_UUID = {"model": Detail, "description": "The id is no UUID, or the body no JSON in UTF-8."}
 _NO_CUSTOM_IDS = {"model": Detail, "description": "`server.allow_custom_ids` is off."}
@@ -157,7 +159,7 @@ async def post_message(place: Place, session_id: str, body: PostMessage, respons
     """Begins a turn, and answers at once. A session takes one turn at a time."""
     context, session = place.context, place.find(session_id)
     _refuse_roles(place, [body])
-    if body.role != "user":
+    if body.role not in _BEGIN_TURNS:
         raise UsageError(f"a message of the role {body.role} begins no turn; give it in the `state` of a new session")
     hook = None if body.webhook is None else await _target(context, body.webhook)
     try:
@@ -168,7 +170,7 @@ async def post_message(place: Place, session_id: str, body: PostMessage, respons
             session_id=session.id,
             session_must_exist=True,
             exclusive=True,
-            said=beside_text(body.model_dump()),
+            said=body.model_dump(),
             hook=hook,
             claimed=False,
         )
@@ -200,10 +202,9 @@ def _create(place: SessionPlace, session_id: str, body: CreateSession, response:
     context = place.context
     _refuse_roles(place, body.state)
     spec = context.app.runnable_spec(place.agent_of(body.agent))
-    state = [
-        stored_message(message.model_dump(), f"state:{session_id}:{number}")
-        for number, message in enumerate(body.state)
-    ]
+    given = [message.model_dump() for message in body.state]
+    refuse_images(spec.model, given)
+    state = [stored_message(message, f"state:{session_id}:{number}") for number, message in enumerate(given)]
     limit = context.app.settings.server.max_sessions
     session = context.store.sessions.create(spec.name, session_id, state=state, limit=limit)
     response.headers["Location"] = place.path_of(session)

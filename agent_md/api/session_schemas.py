@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from agent_md.api.schemas import Given, Open, storable
 from agent_md.executions.chat_messages import read_arguments
+from agent_md.executions.images import image_block
 from agent_md.executions.json_values import MAX_DEPTH, is_too_deep
 
 __all__ = [
@@ -49,6 +50,9 @@ class ChatMessage(Open):
     tool_calls: Sequence[ToolCall] | None = None
     tool_call_id: str | None = Field(default=None, description="Of a tool's result: the call that it answers.")
     name: str | None = None
+    base64_image: str | None = Field(
+        default=None, description="Of a user's message: an image in base64, also as a data URL; PNG, JPEG, GIF or WebP."
+    )
     user_params: dict[str, Any] | None = Field(default=None, description="Kept and given back; nothing reads it.")
 
 
@@ -87,6 +91,13 @@ class GivenMessage(ChatMessage, Given):
             raise ValueError("two calls have the same id")
         return calls
 
+    @field_validator("base64_image")
+    @classmethod
+    def _is_image(cls, text: str | None) -> str | None:
+        if text is not None:
+            image_block(text)
+        return text
+
     @model_validator(mode="after")
     def _whole(self) -> GivenMessage:
         """Whether it has what a message of its role is made of, and nothing that it cannot have."""
@@ -96,6 +107,8 @@ class GivenMessage(ChatMessage, Given):
             raise ValueError("a message of the role tool, and only such a one, has a tool_call_id")
         if self.role == "tool" and self.content is None:
             raise ValueError("a tool message has a content, which may be empty")
+        if self.base64_image is not None and self.role != "user":
+            raise ValueError(f"a message of the role {self.role} has no base64_image")
         if self.role != "tool" and not self.tool_calls and not (self.content or "").strip():
             raise ValueError("content: the message has no text")
         return self

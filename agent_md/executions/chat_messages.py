@@ -1,6 +1,7 @@
 """Messages as clients of a conversation know them: a role, a text, and what goes with it.
 
-A chat message is `{"role", "content"}` with, where it has them, `tool_calls`, `tool_call_id`, `name`, `user_params`;
+A chat message is `{"role", "content"}` with, where it has them, `tool_calls`, `tool_call_id`, `name`, `base64_image`,
+`user_params`;
 the calls have the form that chat clients share: `{"id", "type": "function", "function": {"name", "arguments"}}`, the
 arguments as JSON text. What a client says beside the text of its own messages is kept with them, out of the sight of
 model providers.
@@ -12,24 +13,29 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from agent_md.executions.images import image_block, image_of
 from agent_md.executions.json_values import MAX_DEPTH, is_too_deep, json_size, parse_strictly
 
-__all__ = ["beside_text", "chat_message", "read_arguments", "reply", "stored_message"]
+__all__ = ["beside_text", "chat_message", "human_message", "read_arguments", "reply", "shown_text", "stored_message"]
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 _TYPES = {role: kind for kind, role in _ROLES.items()}
 _BESIDE = "chat"
 """Where it is in the metadata of a message: as one text, so that whatever JSON it is survives every store."""
+_FROM_SYSTEM = "This message comes from the system, not from the user:"
 
 
 def chat_message(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """A message in stored form as clients see it: its text without thoughts and images, and no field that it lacks."""
+    """A message in stored form as clients see it: its text without thoughts, the image that a client gave, and no field
+    that it lacks."""
     data = stored["data"]
     message: dict[str, Any] = {"role": _ROLES[stored["type"]], "content": _text(data.get("content"))}
     if data.get("tool_calls"):
         message["tool_calls"] = [_chat_call(call) for call in data["tool_calls"]]
     if stored["type"] == "tool":
         message |= {name: data[name] for name in ("tool_call_id", "name") if data.get(name) is not None}
+    if stored["type"] == "human" and (image := image_of(data.get("content"))) is not None:
+        message["base64_image"] = image["base64"]
     beside = (data.get("response_metadata") or {}).get(_BESIDE)
     return message | json.loads(beside) if beside else message
 
@@ -37,7 +43,8 @@ def chat_message(stored: Mapping[str, Any]) -> dict[str, Any]:
 def stored_message(message: Mapping[str, Any], message_id: str) -> dict[str, Any]:
     """A chat message in stored form; its calls have arguments that `read_arguments` takes."""
     kind = _TYPES[message["role"]]
-    data: dict[str, Any] = {**beside_text(message), "content": message.get("content") or "", "id": message_id}
+    content = _content(message.get("content") or "", message.get("base64_image"))
+    data: dict[str, Any] = {**beside_text(message), "content": content, "id": message_id}
     if kind == "tool":
         data |= {"tool_call_id": message["tool_call_id"], "name": message.get("name")}
     if message.get("tool_calls"):
@@ -45,11 +52,39 @@ def stored_message(message: Mapping[str, Any], message_id: str) -> dict[str, Any
     return {"type": kind, "data": data}
 
 
+def human_message(message: Mapping[str, Any], text: str, message_id: str) -> dict[str, Any]:
+    """The stored form of the message that begins a turn; `text` is what the model is told. One of the role `system` is a
+    human one there, which says where it comes from: models know system messages at the beginning only."""
+    if message.get("role") == "system":
+        said: dict[str, Any] = {"role": "system", "content": text}
+        return {"type": "human", "data": {**_beside(said), "content": f"{_FROM_SYSTEM}\n{text}", "id": message_id}}
+    content = _content(text, message.get("base64_image"))
+    return {"type": "human", "data": {**beside_text(message), "content": content, "id": message_id}}
+
+
+def shown_text(content: Any) -> str:
+    """The content of a message as text for people, images named."""
+    image = image_of(content)
+    texts = [_text(content), *([] if image is None else [f"[{image['mime_type']}]"])]
+    return "\n".join(text for text in texts if text)
+
+
+def _content(text: str, image: str | None) -> Any:
+    """A text alone is one; with an image, the blocks that models know."""
+    if image is None:
+        return text
+    return [*([{"type": "text", "text": text}] if text else []), image_block(image)]
+
+
 def beside_text(message: Mapping[str, Any]) -> dict[str, Any]:
     """What a chat message says beside its text, as fields of its stored form."""
-    names = ("user_params",) if message["role"] == "tool" else ("name", "user_params")
-    beside = {name: message[name] for name in names if message.get(name) is not None}
-    return {"response_metadata": {_BESIDE: json.dumps(beside)}} if beside else {}
+    names = ("user_params",) if message.get("role") == "tool" else ("name", "user_params")
+    return _beside({name: message[name] for name in names if message.get(name) is not None})
+
+
+def _beside(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields that the chat form of a message has in place of what its stored form says."""
+    return {"response_metadata": {_BESIDE: json.dumps(fields)}} if fields else {}
 
 
 def reply(text: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import unicodedata
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from tests.support.server import Server, respond, run, wait_for
 from tests.support.sessions import WORKER, Talk, talking_world
 from tests.support.world import World
 
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 30).decode()
 CONFIG = "server: {max_concurrent: 1, trusted_roles: [user, assistant, system, tool]}\n"
 
 
@@ -169,6 +171,41 @@ class TestSessions:
         assert refused.status == 422
         assert talk.resume(asked, {"answers": {"Which database?": "SQLite"}}).status == 200
         assert talk.rest()["response"]["content"] == "Thanks."
+
+    def test_an_image_is_given_to_a_model_that_takes_images(self, server: Server, world: World) -> None:
+        talk = Talk.begin(server, {"state": [{"content": "Before", "base64_image": PNG}]})
+        assert talk.told("hello", base64_image=f"data:image/png;base64,{PNG}")["status"] == "idle"
+        assert talk.messages()[:2] == [
+            {"role": "user", "content": "Before", "base64_image": PNG},
+            {"role": "user", "content": "hello", "base64_image": PNG},
+        ]
+        (turn,) = talk.executions()
+        store = world.store()
+        given = store.seed(turn["id"])[-2:]
+        store.close()
+        assert [message["data"]["content"][1]["base64"] for message in given] == [PNG, PNG]
+        log = server.client.get(f"/executions/{turn['id']}/messages").body
+        assert next(entry["message"] for entry in log if entry["event_type"] == "human") == "hello\n[image/png]"
+
+    def test_one_that_no_model_would_see_is_refused(self, server: Server, world: World) -> None:
+        talk = Talk.begin(server)
+        for more in ({"base64_image": "bm8gaW1hZ2U="}, {"role": "system", "base64_image": PNG}):
+            assert talk.say("hello", **more).status == 422
+        blind = "---\nname: blind\nmodel: {provider: ollama, name: llama3.2}\n---\nTalk.\n"
+        (world.workspace / "agents/blind.md").write_text(blind)
+        refused = server.client.post("/agents/blind/sessions", {"state": [{"content": "x", "base64_image": PNG}]})
+        assert (refused.status, "ollama/llama3.2" in refused.body["detail"]) == (422, True)
+        other = Talk.begin(server, base="/agents/blind")
+        refused = other.say("hello", base64_image=PNG)
+        assert (refused.status, "ollama/llama3.2" in refused.body["detail"]) == (422, True)
+        assert (talk.executions(), other.executions()) == ([], [])
+
+    def test_a_system_message_that_is_trusted_begins_a_turn(self, server: Server) -> None:
+        talk = Talk.begin(server)
+        assert talk.told("The user has left.", role="system")["response"]["content"] == "Hello."
+        assert talk.messages()[0] == {"role": "system", "content": "The user has left."}
+        assert talk.told("hello")["status"] == "idle"
+        assert [message["role"] for message in talk.messages()] == ["system", "assistant", "user", "assistant"]
 
     @pytest.mark.parametrize("base", [WORKER, ""])
     def test_one_that_asks_names_its_interrupts_and_where_to_answer(self, server: Server, base: str) -> None:

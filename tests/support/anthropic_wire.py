@@ -15,12 +15,13 @@ _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _PARAMETERS = {"model", "max_tokens", "messages", "stream", "system", "tools", "temperature"}
 _BLOCK_KEYS = {
     "text": {"type", "text"},
+    "image": {"type", "source"},
     "tool_use": {"type", "id", "name", "input"},
     "tool_result": {"type", "tool_use_id", "content", "is_error"},
     "thinking": {"type", "thinking", "signature"},
     "redacted_thinking": {"type", "data"},
 }
-_ROLES = {"text": {"user", "assistant"}, "tool_result": {"user"}}
+_ROLES = {"text": {"user", "assistant"}, "image": {"user"}, "tool_result": {"user"}}
 
 
 class AnthropicServer(ProviderServer[Answer]):
@@ -145,6 +146,10 @@ def _block_problem(block: dict[str, Any], role: str) -> str | None:
         return f"{kind}.{extra[0]}: Extra inputs are not permitted"
     if kind == "text" and not block["text"].strip():
         return "text: text content blocks must be non-empty"
+    if kind == "image" and (
+        set(block["source"]) != {"type", "media_type", "data"} or block["source"]["type"] != "base64"
+    ):
+        return f"image.source: {block['source']} is not one of base64"
     if kind == "tool_use" and not (_ID.fullmatch(block["id"]) and isinstance(block["input"], dict)):
         return f"tool_use: id or input of {block} is out of bounds"
     return None

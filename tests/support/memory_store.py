@@ -20,6 +20,7 @@ from agent_md.errors import (
     UsageError,
 )
 from agent_md.executions.answers import same_answer
+from agent_md.executions.chat_messages import shown_text
 from agent_md.executions.model import (
     Answer,
     Call,
@@ -415,8 +416,7 @@ def _started(new: NewExecution, spec: str) -> dict[str, Any]:
 
 
 def _text(message: dict[str, Any]) -> str:
-    content = message["data"]["content"]
-    return content if isinstance(content, str) else json.dumps(content)
+    return shown_text(message["data"]["content"])
 
 
 def _page(found: list[Any], limit: int | None, offset: int) -> list[Any]:

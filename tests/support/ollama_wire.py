@@ -13,7 +13,7 @@ __all__ = ["OllamaServer", "ollama_problem"]
 _PARAMETERS = {"model", "messages", "stream", "tools", "options"}
 _MESSAGE_KEYS = {
     "system": {"role", "content"},
-    "user": {"role", "content"},
+    "user": {"role", "content", "images"},
     "assistant": {"role", "content", "thinking", "tool_calls"},
     "tool": {"role", "content", "tool_name", "tool_call_id"},
 }

@@ -138,11 +138,19 @@ def _content_problem(message: dict[str, Any]) -> str | None:
     if content is None and calls:
         return None
     if isinstance(content, list):
-        if not content or any(set(part) != {"type", "text"} or part["type"] != "text" for part in content):
+        if not content or not all(_is_part(part, message["role"]) for part in content):
             return f"content is {content}"
     elif not isinstance(content, str):
         return "content is neither a text nor parts"
     return None
+
+
+def _is_part(part: dict[str, Any], role: str) -> bool:
+    if part["type"] == "image_url":
+        return (
+            role == "user" and set(part) == {"type", "image_url"} and part["image_url"]["url"].startswith("data:image/")
+        )
+    return set(part) == {"type", "text"} and part["type"] == "text"
 
 
 def in_parts(text: str) -> list[str]:

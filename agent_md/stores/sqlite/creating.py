@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_md.errors import ConversationWaiting, IdempotencyMismatch
+from agent_md.executions.chat_messages import shown_text
 from agent_md.executions.model import EventType, ExecutionId, NewExecution, Status, WorkerId
 from agent_md.ports import Idempotency
 from agent_md.stores.sqlite import writes
@@ -82,6 +83,5 @@ def insert_execution(
     if new.seed:
         human = new.seed[-1]
         content = human.get("data", {}).get("content")
-        text = content if isinstance(content, str) else dump(content)
-        writes.add_event(db, execution_id, "human", EventType.HUMAN, text, {"message": human}, now)
+        writes.add_event(db, execution_id, "human", EventType.HUMAN, shown_text(content), {"message": human}, now)
     return ExecutionId(execution_id)
