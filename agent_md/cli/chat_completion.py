@@ -38,8 +38,8 @@ class ChatCompleter(Completer):
         return []
 
     def _files(self, typed: str) -> Iterator[Completion]:
-        parent, slash, beginning = typed.rpartition("/")
-        if self._folder is None or (slash and not parent) or ".." in parent.split("/"):
+        parent, _, beginning = typed.rpartition("/")
+        if self._folder is None or typed.startswith("/") or ".." in parent.split("/"):
             return
         try:
             with os.scandir(self._folder / parent) as entries:

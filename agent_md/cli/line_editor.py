@@ -187,19 +187,30 @@ class _Visible(Processor):
             return Transformation(fragments)
         places: list[int] = []
         shown: StyleAndTextTuples = []
-        width, column = 0, len(_INDENT) if transformation_input.lineno else 0
-        for (style, *_), piece in zip(fragments, visible_characters(line), strict=True):
+        width = 0
+        for (style, *_), piece in zip(
+            fragments, _untabbed(visible_characters(line), transformation_input.lineno), strict=True
+        ):
             places.append(width)
-            text = " " * (_TAB - column % _TAB) if piece == "\t" else piece
-            shown.append((style, text))
-            width += len(text)
-            column += width_of(text)
+            shown.append((style, piece))
+            width += len(piece)
         places.append(width)
         return Transformation(
             shown,
             source_to_display=lambda at: places[min(at, len(places) - 1)],
             display_to_source=lambda at: max(0, bisect_right(places, at) - 1),
         )
+
+
+def _untabbed(characters: list[str], line: int) -> list[str]:
+    """The characters of a line with its tabs as blanks."""
+    if "\t" not in characters:
+        return characters
+    column, shown = len(_INDENT) if line else 0, []
+    for character in characters:
+        shown.append(" " * (_TAB - column % _TAB) if character == "\t" else character)
+        column += width_of(shown[-1])
+    return shown
 
 
 def _continuation(width: int, line: int, wrapped: int) -> str:

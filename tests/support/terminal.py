@@ -29,6 +29,7 @@ _TAKE_TERMINAL = (
 
 
 _SEQUENCES = rb"(?:\x1b\[[?0-9;]*[A-Za-z])*"
+_LINE_END = rb"\r+\n"
 
 
 class Process(Protocol):
@@ -117,7 +118,7 @@ class Terminal:
 
         Sequences that move the cursor or change its looks may stand between its characters.
         """
-        wanted = re.compile(_SEQUENCES.join(map(re.escape, re.findall(b".", _typed(text), re.DOTALL))))
+        wanted = re.compile(_SEQUENCES.join(_LINE_END if c == "\n" else re.escape(c.encode()) for c in text))
         deadline = time.monotonic() + timeout
         while (found := wanted.search(self._output, self._seen)) is None:
             if not self._read(deadline):
@@ -178,10 +179,6 @@ class Terminal:
             return False
         self._output += piece
         return bool(piece)
-
-
-def _typed(text: str) -> bytes:
-    return text.encode().replace(b"\n", b"\r\n")
 
 
 def fixed_environment(changes: Mapping[str, str | None]) -> dict[str, str]:

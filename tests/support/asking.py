@@ -1,0 +1,62 @@
+"""A question on a terminal of its own, in a forked process: as `prompt_program`, without the second that importing takes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import signal
+import sys
+import termios
+from typing import Any
+
+import agent_md.cli.line_editor  # noqa: F401 - so that forks have it
+from agent_md.cli.prompt import PromptClosed, TerminalPrompt, ask_request
+from agent_md.cli.screen import Screen
+from tests.support.children import open_streams
+from tests.support.on_terminal import FunctionTerminal
+from tests.support.prompt_program import REQUESTS
+
+__all__ = ["asking", "response_of"]
+
+
+def asking(name: str, *, term: str = "xterm-256color", shell: bool = False, columns: int = 80) -> FunctionTerminal:
+    """Asks the request of this name, and prints the response as JSON, then what is left to read for a shell."""
+
+    def ask() -> None:
+        open_streams()
+        os.environ |= {"TERM": term, "NO_COLOR": "1", "PAGER": ""}
+        asyncio.run(_ask(name))
+
+    return FunctionTerminal(ask, shell=shell, columns=columns)
+
+
+def response_of(terminal: FunctionTerminal) -> Any:
+    """The response; fails if anything was left for the shell."""
+    terminal.expect("response: ")
+    shown = terminal.expect("\n")
+    assert terminal.expect("\n", 10) == "left: b''\n", terminal.screen
+    assert terminal.exit_code() == 0
+    return json.loads(shown)
+
+
+async def _ask(name: str) -> None:
+    task = asyncio.ensure_future(ask_request(REQUESTS[name], TerminalPrompt(Screen.of(sys.stdout))))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, task.cancel)
+    try:
+        print(f"response: {json.dumps(await task)}", flush=True)
+    except PromptClosed as closed:
+        print(f"closed: {closed}", flush=True)
+    except asyncio.CancelledError:
+        print("withdrawn", flush=True)
+    print(f"left: {_left()!r}", flush=True)
+
+
+def _left() -> bytes:
+    """What a shell would read now, also of a line without an end."""
+    modes = termios.tcgetattr(0)
+    termios.tcsetattr(0, termios.TCSANOW, [*modes[:3], modes[3] & ~termios.ICANON, *modes[4:]])
+    left = os.read(0, 65_536) if select.select([0], [], [], 0)[0] else b""
+    termios.tcsetattr(0, termios.TCSANOW, modes)
+    return left
