@@ -1,0 +1,1 @@
+"""What starts executions with nobody there: schedules and file watches."""
