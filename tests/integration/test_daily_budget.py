@@ -51,6 +51,16 @@ def test_eight_at_once_do_not_spend_more_than_the_limit(tmp_path: Path) -> None:
     work.close()
 
 
+def test_processes_at_once_do_not_either(folder: AgentFolder) -> None:
+    folder.agent("worker", [{**CENTS_10, "delay": "100ms"}], "settings: {max_cost_usd_per_day: 0.25}")
+    running = [folder.cli.start("run", "worker") for _ in range(4)]
+    codes = sorted(process.wait().code for process in running)
+    assert codes[:2] == [0, 0]
+    assert set(codes[2:]) <= {2, 4}  # refused at once, or aborted while others had begun
+    with folder.store() as store:
+        assert store.spent("worker", 0.0) == pytest.approx(0.2)
+
+
 @pytest.mark.parametrize("settings", ["", ", max_tokens: 100"])
 def test_a_real_client_with_a_price_but_no_turn_before_keeps_the_limit_too(tmp_path: Path, settings: str) -> None:
     """The server counts far more tokens than anybody could tell from the prompt."""
