@@ -309,6 +309,12 @@ class Store(Protocol):
     def seed(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
         """The first messages of the execution in stored form."""
 
+    def in_thread(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
+        """Those of its first messages that its thread begins with: none, but all in executions of older versions."""
+
+    def said(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
+        """What came after its first messages, in stored form: AI messages and results, in conversation order."""
+
     def spec(self, execution_id: ExecutionId) -> str:
         """The spec it started with, in stored form."""
 

@@ -7,7 +7,17 @@ from typing import Any
 
 from agent_md.executions.model import EventType
 
-__all__ = ["LONGEST_RESULT", "MESSAGE_EVENTS", "first_messages", "own_messages", "window"]
+__all__ = [
+    "LONGEST_RESULT",
+    "MESSAGE_EVENTS",
+    "first_messages",
+    "lead_of",
+    "own_messages",
+    "shortened",
+    "talk_of",
+    "window",
+    "window_start",
+]
 
 LONGEST_RESULT = 4000
 """Characters of a tool result that history keeps; of a longer one, the beginning and the end."""
@@ -23,9 +33,14 @@ def window(messages: Sequence[dict[str, Any]], limit: int) -> list[dict[str, Any
 
     Long tool results are shortened; every other message is as it was stored, provider data included.
     """
-    tail = list(messages[-limit:]) if limit > 0 else []
-    start = next((index for index, message in enumerate(tail) if message["type"] == "human"), len(tail))
-    return [_shortened(message) for message in tail[start:]]
+    return [shortened(message) for message in messages[window_start(messages, limit) :]]
+
+
+def window_start(messages: Sequence[dict[str, Any]], limit: int) -> int:
+    """The index of the first message of the window; their number if the window is empty."""
+    start = max(0, len(messages) - limit) if limit > 0 else len(messages)
+    tail = enumerate(messages[start:], start)
+    return next((index for index, message in tail if message["type"] == "human"), len(messages))
 
 
 def first_messages(
@@ -36,9 +51,18 @@ def first_messages(
     `begun` are the messages that the session was created with, `past` those of its turns, of which the last `limit`
     suffice. System messages among them are instructions: they go to the system prompt and count for no window.
     """
+    return [*lead_of(own, begun), *window([*talk_of(begun), *past], limit), *own[-1:]]
+
+
+def lead_of(own: Sequence[dict[str, Any]], begun: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The execution's own messages before the human one, with the instructions that its session was created with."""
     instructions = [str(message["data"]["content"]) for message in begun if message["type"] == "system"]
-    talk = [message for message in begun if message["type"] != "system"]
-    return [*_with_instructions(own[:-1], instructions), *window([*talk, *past], limit), *own[-1:]]
+    return _with_instructions(own[:-1], instructions)
+
+
+def talk_of(begun: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What was said among the messages that a session was created with."""
+    return [message for message in begun if message["type"] != "system"]
 
 
 def _with_instructions(seed: Sequence[dict[str, Any]], texts: Sequence[str]) -> list[dict[str, Any]]:
@@ -67,7 +91,8 @@ def _place(key: str) -> tuple[int, int]:
             return -1, -1
 
 
-def _shortened(message: dict[str, Any]) -> dict[str, Any]:
+def shortened(message: dict[str, Any]) -> dict[str, Any]:
+    """A message as history has it: of a long tool result the beginning and the end."""
     content = message["data"].get("content")
     if message["type"] != "tool" or not isinstance(content, str) or len(content) <= LONGEST_RESULT:
         return message

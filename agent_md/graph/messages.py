@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, message
 
 from agent_md.executions.model import Call, CallOutcome, ExecutionId, Position
 
-__all__ = ["ai_id", "from_stored", "text_of", "to_stored", "tool_id", "tool_message", "turn_of"]
+__all__ = ["ai_id", "from_stored", "placeholder", "text_of", "to_stored", "tool_id", "tool_message", "turn_of"]
 
 
 def to_stored(message: BaseMessage) -> dict[str, Any]:
@@ -48,6 +48,13 @@ def turn_of(messages: Sequence[BaseMessage]) -> int:
             break
         turn += isinstance(message, AIMessage)
     return turn
+
+
+def placeholder(message: BaseMessage) -> BaseMessage:
+    """What stands for a message in the thread: its kind and its id. The message itself is in the store, once."""
+    if isinstance(message, ToolMessage):
+        return ToolMessage("", tool_call_id=message.tool_call_id, id=message.id)
+    return AIMessage("", id=message.id)
 
 
 def tool_message(execution_id: ExecutionId, call: Call, outcome: CallOutcome, text: str) -> ToolMessage:

@@ -15,7 +15,7 @@ from agent_md.executions.spending import Verdict
 from agent_md.graph.bench import Bench
 from agent_md.graph.gate import propose
 from agent_md.graph.limits import check_before_model_call, count_calls, not_run
-from agent_md.graph.messages import ai_id, from_stored, text_of, to_stored, turn_of
+from agent_md.graph.messages import ai_id, from_stored, placeholder, text_of, to_stored, turn_of
 from agent_md.graph.outcomes import EDITED
 from agent_md.graph.shape import provider_shape
 from agent_md.graph.state import ThreadState
@@ -35,15 +35,16 @@ class ModelNode:
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
+        self._before: list[BaseMessage] | None = None
 
     async def __call__(self, state: ThreadState) -> dict[str, list[BaseMessage]]:
-        bench, messages = self._bench, state["messages"]
-        turn = turn_of(messages)
+        bench = self._bench
+        turn = turn_of(state["messages"])
         stored = bench.store.model_step(bench.execution_id, turn)
         if stored is None:
             direct = self._direct_answer(turn)
-            stored = await self._ask(turn, messages) if direct is None else self._give(turn, direct)
-        return {"messages": from_stored([stored])}
+            stored = await self._ask(turn) if direct is None else self._give(turn, direct)
+        return {"messages": [placeholder(message) for message in from_stored([stored])]}
 
     def _direct_answer(self, turn: int) -> str | None:
         """The results of the last message's calls, if all of them are what their tools declare to be the answer, and ran.
@@ -68,12 +69,15 @@ class ModelNode:
         self._bench.sink.stored()
         return stored
 
-    async def _ask(self, turn: int, messages: list[BaseMessage]) -> dict[str, Any]:
+    async def _ask(self, turn: int) -> dict[str, Any]:
         bench = self._bench
+        messages = from_stored(bench.store.said(bench.execution_id))
         settings = bench.spec.settings
         used = bench.store.execution(bench.execution_id).usage
         check_before_model_call(settings, used, messages)
-        history = provider_shape(messages)
+        if self._before is None:
+            self._before = from_stored(bench.store.seed(bench.execution_id))
+        history = provider_shape([*self._before, *messages])
         await self._reserve(history)
         message = await bench.call_model(
             history,

@@ -15,8 +15,8 @@ from langsmith import tracing_context
 from agent_md.errors import AgentmdError
 from agent_md.executions.model import Execution, RequestId
 from agent_md.graph.bench import Bench
-from agent_md.graph.build import build_graph
-from agent_md.graph.messages import from_stored, text_of, tool_id, turn_of
+from agent_md.graph.build import MODEL_NODE, build_graph
+from agent_md.graph.messages import ai_id, from_stored, text_of, tool_id, turn_of
 from agent_md.graph.view import OpenPause, TaskView, ThreadView
 from agent_md.models.endings import cut_reason
 from agent_md.stores.checkpoints import Checkpoints
@@ -48,7 +48,7 @@ class Thread:
             "configurable": {"thread_id": self._id},
             "recursion_limit": _NO_STEP_LIMIT,
         }
-        self._seed = from_stored(bench.store.seed(bench.execution_id))
+        self._seed = from_stored(bench.store.in_thread(bench.execution_id))
         self._graph = build_graph(bench, checkpointer)
 
     async def view(self) -> ThreadView:
@@ -64,13 +64,32 @@ class Thread:
         if not self._compared and self._is_ahead_of_the_store(snapshot):
             return self._drop("know more than the store, which is an older copy")
         self._compared = True
-        return _view(snapshot)
+        return self._seen(snapshot)
+
+    def _seen(self, snapshot: StateSnapshot) -> ThreadView:
+        answer = self._answer(_messages(snapshot))
+        return ThreadView(
+            written=snapshot.created_at is not None,
+            tasks=_tasks(snapshot),
+            answer=None if answer is None else text_of(answer),
+            cut=None if answer is None else cut_reason(answer),
+        )
+
+    def _answer(self, messages: Sequence[BaseMessage]) -> BaseMessage | None:
+        """The last message, as the store has it, if it is the model's, without calls."""
+        if not messages or messages[-1].type != "ai":
+            return None
+        stored = self._bench.store.model_step(self._bench.execution_id, turn_of(messages) - 1)
+        (last,) = [None] if stored is None else from_stored([stored])
+        return None if getattr(last, "tool_calls", None) else last
 
     def _has_lost_its_beginning(self, snapshot: StateSnapshot) -> bool:
         messages = _messages(snapshot)
         if messages:
-            return messages[0].id != self._seed[0].id
-        return snapshot.created_at is not None and snapshot.next != (START,)  # else the seed is about to be applied
+            first = self._seed[0].id if self._seed else ai_id(self._bench.execution_id, 0)
+            return messages[0].id != first
+        beginnings = [{START}] if self._seed else [{START}, {MODEL_NODE}]
+        return snapshot.created_at is not None and {task.name for task in snapshot.tasks} not in beginnings
 
     def _is_ahead_of_the_store(self, snapshot: StateSnapshot) -> bool:
         finished = [message for task in snapshot.tasks for message in (task.result or {}).get("messages", ())]
@@ -84,7 +103,7 @@ class Thread:
         if any(message.type == "tool" and message.id not in closed for message in messages):
             return True
         known = {request.id for request in store.requests(execution_id)}
-        return any(not pause.requests <= known for task in _view(snapshot).tasks for pause in task.pauses)
+        return any(not pause.requests <= known for task in _tasks(snapshot) for pause in task.pauses)
 
     def _drop(self, why: str) -> ThreadView:
         log.warning("the checkpoints of thread %s %s; they are made again from the store", self._id, why, exc_info=True)
@@ -126,22 +145,13 @@ def _messages(snapshot: StateSnapshot) -> list[BaseMessage]:
     return snapshot.values.get("messages") or []
 
 
-def _view(snapshot: StateSnapshot) -> ThreadView:
-    messages = _messages(snapshot)
-    last = messages[-1] if messages else None
-    answers = last is not None and last.type == "ai" and not getattr(last, "tool_calls", None)
-    return ThreadView(
-        written=snapshot.created_at is not None,
-        tasks=tuple(
-            TaskView(
-                finished=task.result is not None,
-                pauses=tuple(
-                    OpenPause(item.id, frozenset(RequestId(r) for r in item.value["requests"]))
-                    for item in task.interrupts
-                ),
-            )
-            for task in snapshot.tasks
-        ),
-        answer=text_of(last) if answers and last is not None else None,
-        cut=cut_reason(last) if answers and last is not None else None,
+def _tasks(snapshot: StateSnapshot) -> tuple[TaskView, ...]:
+    return tuple(
+        TaskView(
+            finished=task.result is not None,
+            pauses=tuple(
+                OpenPause(item.id, frozenset(RequestId(r) for r in item.value["requests"])) for item in task.interrupts
+            ),
+        )
+        for task in snapshot.tasks
     )

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import Any
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.types import interrupt
 
 from agent_md.errors import AgentmdError, ClaimLost, StoreError, ToolError
@@ -26,7 +26,7 @@ from agent_md.executions.model import (
 from agent_md.graph.bench import Bench
 from agent_md.graph.call_context import RunningCall
 from agent_md.graph.gate import confirmation
-from agent_md.graph.messages import to_stored, tool_message
+from agent_md.graph.messages import placeholder, to_stored, tool_message
 from agent_md.graph.outcomes import EDITED, MAY_HAVE_RUN, End, failed, settle, tool_errors, unknown, with_steps
 from agent_md.graph.state import CallTask
 from agent_md.sdk import Pause, StepUnknown, current_call
@@ -62,7 +62,7 @@ class ToolNode:
             self._wait(position)
             call = self._call(position)
             if call.state.closed:
-                return self._message(call, call.outcome or CallOutcome.UNKNOWN, call.result or "")
+                return _in_thread(self._message(call, call.outcome or CallOutcome.UNKNOWN, call.result or ""))
             result = await self._advance(call, asks=state["decision"] == Decision.ASK)
             if isinstance(result, End):
                 steps = self._bench.store.steps(self._bench.execution_id, position)
@@ -85,20 +85,19 @@ class ToolNode:
         while open_ids := [request.id for request in self._requests(position) if request.open]:
             interrupt({"requests": open_ids})
 
-    def _message(self, call: Call, outcome: CallOutcome, text: str) -> dict[str, list[BaseMessage]]:
+    def _message(self, call: Call, outcome: CallOutcome, text: str) -> ToolMessage:
         """What the model is told of a closed call; the whole text is in the store."""
         if call.tool not in RESERVED_NAMES:  # those bound their results themselves
             limit = self._bench.spec.settings.max_tool_result_bytes
             text = for_model(text, f"{self._bench.execution_id}-{call.position}", limit)
-        return {"messages": [tool_message(self._bench.execution_id, call, outcome, text)]}
+        return tool_message(self._bench.execution_id, call, outcome, text)
 
     def _close(self, call: Call, end: End) -> dict[str, list[BaseMessage]]:
         text = storable(end.text)
-        result = self._message(call, end.outcome, text)
-        (message,) = result["messages"]
+        message = self._message(call, end.outcome, text)
         self._bench.journal.finish_call(call.position, end.state, end.outcome, text, to_stored(message))
         self._bench.sink.stored()
-        return result
+        return _in_thread(message)
 
     async def _advance(self, call: Call, *, asks: bool) -> End | _Ask:
         if call.decision is Decision.REFUSE:
@@ -202,6 +201,10 @@ class ToolNode:
 
         result: tuple[dict[str, Any], Plan] = await self._bench.aside(planned)
         return result
+
+
+def _in_thread(message: ToolMessage) -> dict[str, list[BaseMessage]]:
+    return {"messages": [placeholder(message)]}
 
 
 def _denial(gate: list[Request]) -> Answer | None:

@@ -162,7 +162,7 @@ class MemorySessions:
             return deepcopy(sorted(found, key=lambda event: event.seq)[:limit])
 
     def _said(self, turns: Sequence[Execution]) -> list[dict[str, Any]]:
-        return [message for turn in turns if self._counts(turn) for message in self._messages_of(turn.id)]
+        return [message for turn in turns if self._counts(turn) for message in self.messages_of(turn.id)]
 
     def _counts(self, turn: Execution) -> bool:
         made = (CallOutcome.DONE, CallOutcome.FAILED, CallOutcome.UNKNOWN)
@@ -172,7 +172,7 @@ class MemorySessions:
             or any(call.outcome in made for (owner, _), call in self._state.calls.items() if owner == turn.id)
         )
 
-    def _messages_of(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
+    def messages_of(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
         events = self._state.events[execution_id].values()
         return own_messages((event.key, event.data) for event in events if event.type in MESSAGE_EVENTS)
 

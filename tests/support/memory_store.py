@@ -190,6 +190,15 @@ class MemoryStore:
             self._state.execution(execution_id)
             return deepcopy(self._state.seeds[execution_id])
 
+    def in_thread(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
+        return []
+
+    def said(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
+        with self._state.lock:
+            self._state.execution(execution_id)
+            said = self.sessions.messages_of(execution_id)
+            return deepcopy([message for message in said if message["type"] != "human"])
+
     def spec(self, execution_id: ExecutionId) -> str:
         with self._state.lock:
             self._state.execution(execution_id)

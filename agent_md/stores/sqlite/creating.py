@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
 
 from agent_md.errors import ConversationWaiting, IdempotencyMismatch
 from agent_md.executions.chat_messages import shown_text
@@ -12,7 +10,7 @@ from agent_md.executions.model import EventType, ExecutionId, NewExecution, Stat
 from agent_md.ports import Idempotency
 from agent_md.stores.sqlite import writes
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.rows import ACTIVE, dump
+from agent_md.stores.sqlite.rows import ACTIVE
 
 __all__ = ["created_with", "insert_execution", "refuse_if_waiting"]
 
@@ -53,7 +51,7 @@ def refuse_if_waiting(db: Database, new: NewExecution, floor: int) -> None:
 def insert_execution(
     db: Database,
     new: NewExecution,
-    seed: Sequence[dict[str, Any]],
+    opening: str,
     *,
     spec: str,
     spec_digest: str,
@@ -61,14 +59,14 @@ def insert_execution(
     idempotency: Idempotency | None,
     now: float,
 ) -> ExecutionId:
-    """Adds the execution with its spec, its whole `seed`, and its `system` and `human` events."""
+    """Adds the execution with its spec, its `opening` as SqliteOpenings made it, and its `system` and `human` events."""
     db.run("INSERT OR IGNORE INTO specs (digest, body) VALUES (?, ?)", spec_digest, spec)
     claimed = worker is not None
     (execution_id,) = db.one(
         "INSERT INTO executions (agent, spec_digest, trigger, session_id, parent_id, seed, status, worker,"
         " epoch, attempts, created_at, started_at, idempotency_key, idempotency_digest)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-        *(new.agent, spec_digest, new.trigger, new.session_id, new.parent_id, dump(list(seed))),
+        *(new.agent, spec_digest, new.trigger, new.session_id, new.parent_id, opening),
         *(Status.RUNNING if claimed else Status.QUEUED, worker, int(claimed), int(claimed)),
         *(now, now if claimed else None),
         *(idempotency and idempotency.key, idempotency and idempotency.digest),

@@ -29,7 +29,7 @@ from agent_md.executions.spending import Budget, Grant
 from agent_md.ports import Clock, Ending, NewAnswer, Workers
 from agent_md.stores.sqlite import spending, writes
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.rows import EXECUTION, dump, to_execution
+from agent_md.stores.sqlite.rows import EXECUTION, OUTPUT, dump, to_execution
 
 __all__ = ["SqliteJournal"]
 
@@ -274,6 +274,11 @@ class SqliteJournal:
                 *(Status.QUEUED, counted, self._claim.execution_id),
             )
 
+    def _keep_output(self, output: str) -> None:
+        execution_id = self._claim.execution_id
+        if self._db.one(f"SELECT {OUTPUT} FROM executions x WHERE x.id = ?", execution_id)[0] != output:
+            self._db.run("UPDATE executions SET output = ? WHERE id = ?", output, execution_id)
+
     def finish(self, ending: Ending) -> None:
         with self._fenced() as now:
             for position, state, outcome, text in ending.closings:
@@ -283,11 +288,12 @@ class SqliteJournal:
                 writes.add_answer(self._db, self._claim.execution_id, cancelled, ending.ended_by or "policy", now)
             self._leave(ending.status)
             self._db.run(
-                "UPDATE executions SET finished_at = ?, error = ?, output = ?, cut = ? WHERE id = ?",
-                *(now, ending.error, ending.output, ending.cut, self._claim.execution_id),
+                "UPDATE executions SET finished_at = ?, error = ?, cut = ? WHERE id = ?",
+                *(now, ending.error, ending.cut, self._claim.execution_id),
             )
             if ending.output is not None:
-                self._event("final", EventType.FINAL_ANSWER, ending.output, _if_cut(ending.cut), now)
+                self._keep_output(ending.output)
+                self._event("final", EventType.FINAL_ANSWER, "", _if_cut(ending.cut), now)  # its text is the output
             ended = to_execution(self._db.one(f"{EXECUTION} WHERE x.id = ?", self._claim.execution_id))
             data = {
                 "status": ending.status,

@@ -39,10 +39,12 @@ __all__ = [
     "CALL",
     "EVENT",
     "EXECUTION",
+    "OUTPUT",
     "REQUEST",
     "UNSETTLED",
     "dump",
     "request_body",
+    "text_in",
     "to_answer",
     "to_call",
     "to_event",
@@ -60,9 +62,17 @@ UNSETTLED = (
 )
 """Of a call `c`: it may have run, and nobody has said whether it did."""
 
+OUTPUT = """
+CASE WHEN x.output IS NULL AND x.status = 'success' THEN
+    (SELECT coalesce(nullif(said.message, ''), json_extract(said.data, '$.message.data.content')) FROM events said
+     WHERE said.execution_id = x.id
+       AND said.key = 'ai:' || (SELECT max(u.turn) FROM usage u WHERE u.execution_id = x.id))
+ELSE x.output END"""
+"""An output that is the text of the last AI message is stored there only."""
+
 EXECUTION = f"""
 SELECT x.id, x.agent, x.spec_digest, x.trigger, x.status, x.created_at, x.session_id, x.parent_id, x.worker, x.epoch,
-       x.attempts, x.started_at, x.finished_at, x.work_ms, x.error, x.output, x.cancelled_by, x.cut,
+       x.attempts, x.started_at, x.finished_at, x.work_ms, x.error, {OUTPUT}, x.cancelled_by, x.cut,
        (SELECT coalesce(sum(input_tokens), 0) FROM usage u WHERE u.execution_id = x.id),
        (SELECT coalesce(sum(output_tokens), 0) FROM usage u WHERE u.execution_id = x.id),
        (SELECT CASE WHEN count(*) = count(cost_usd) THEN coalesce(sum(cost_usd), 0.0) END
@@ -80,13 +90,20 @@ LEFT JOIN answers a ON a.request_id = r.id"""
 
 CALL = """
 SELECT c.turn, c.idx, c.call_id, c.tool, c.decision, c.reason, c.state, c.epoch, c.edited_args, c.effect_before,
-       c.effect_after, c.outcome, proposed.data, closed.message, t.ran, t.note, t.settled_by, t.settled_at
+       c.effect_after, c.outcome, proposed.data,
+       coalesce(nullif(closed.message, ''), json_extract(closed.data, '$.message.data.content')),
+       t.ran, t.note, t.settled_by, t.settled_at
 FROM calls c
 LEFT JOIN settlements t ON t.execution_id = c.execution_id AND t.turn = c.turn AND t.idx = c.idx
 JOIN events proposed ON proposed.execution_id = c.execution_id AND proposed.key = 'call:' || c.turn || '.' || c.idx
 LEFT JOIN events closed ON closed.execution_id = c.execution_id AND closed.key = 'result:' || c.turn || '.' || c.idx"""
 
-EVENT = "SELECT seq, execution_id, key, type, message, data, at FROM events"
+EVENT = f"""
+SELECT seq, execution_id, key, type,
+       CASE WHEN message = '' AND type = 'final_answer'
+            THEN coalesce((SELECT {OUTPUT} FROM executions x WHERE x.id = execution_id), '') ELSE message END,
+       data, at
+FROM events"""
 
 _BODY = (
     *("action_digest", "tool_name", "tool_args", "options", "multi", "questions", "payload", "response_schema"),
@@ -192,4 +209,12 @@ def to_step(row: Any) -> StepRecord:
 
 
 def to_event(row: Any) -> Event:
-    return Event(row[0], ExecutionId(row[1]), row[2], EventType(row[3]), row[4], json.loads(row[5]), row[6])
+    data = json.loads(row[5])
+    return Event(row[0], ExecutionId(row[1]), row[2], EventType(row[3]), row[4] or text_in(data), data, row[6])
+
+
+def text_in(data: dict[str, Any]) -> str:
+    """The text of the message that an event holds, as far as it is plain text; "" without one."""
+    message = data.get("message")
+    content = message["data"].get("content") if isinstance(message, dict) else None
+    return content if isinstance(content, str) else ""

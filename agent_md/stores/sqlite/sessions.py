@@ -9,23 +9,18 @@ import json
 from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from agent_md.errors import ConversationBusy, SessionExists, TooManySessions, UnknownRequest, UnknownSession
-from agent_md.executions.history import MESSAGE_EVENTS, first_messages, own_messages
+from agent_md.executions.history import MESSAGE_EVENTS, own_messages
 from agent_md.executions.model import Event, Execution, ExecutionId, NewExecution, Request, RequestId, Status
 from agent_md.executions.sessions import Session, SessionStatus
 from agent_md.ports import Clock
 from agent_md.stores.sqlite.database import Database
+from agent_md.stores.sqlite.openings import LEFT_TRACES, Conversation
 from agent_md.stores.sqlite.rows import ACTIVE, EVENT, EXECUTION, REQUEST, dump, to_event, to_execution, to_request
 
-__all__ = ["Conversation", "SqliteSessions"]
-
-_LEFT_TRACES = (
-    "(x.status = 'success' OR EXISTS (SELECT 1 FROM calls c"
-    " WHERE c.execution_id = x.id AND c.outcome IN ('done', 'failed', 'unknown')))"
-)
-"""A turn that failed before any call started leaves the conversation as it was."""
+__all__ = ["SqliteSessions"]
 
 _OF_ITS_ID = "x.agent = s.agent AND x.session_id = s.session_id AND x.parent_id IS NULL"
 _OF_SESSION = f"{_OF_ITS_ID} AND x.id > s.floor"
@@ -52,17 +47,6 @@ _RESTS = f"""s.deleted_at IS NULL AND s.created_at <= ?1 AND NOT EXISTS (
 
 _BATCH = 100
 """So many sessions expire in one transaction, at most."""
-
-
-class Conversation(NamedTuple):
-    """What is stored of a conversation beside its executions; of one without a session, or not yet begun, nothing."""
-
-    lives: bool = False
-    """Whether there is a session, not deleted."""
-    floor: int = 0
-    """Executions up to this number belong to a session of this id that was deleted."""
-    begun: Sequence[dict[str, Any]] = ()
-    """The messages that the session was created with."""
 
 
 class SqliteSessions:
@@ -132,7 +116,7 @@ class SqliteSessions:
         rows = self._db.all(
             "SELECT s.agent, s.session_id, json_array_length(s.state)"
             " + (SELECT count(*) FROM executions x JOIN events e ON e.execution_id = x.id"
-            f" WHERE e.type IN ({_MESSAGES}) AND {_OF_SESSION} AND ({ACTIVE} OR {_LEFT_TRACES}))"
+            f" WHERE e.type IN ({_MESSAGES}) AND {_OF_SESSION} AND ({ACTIVE} OR {LEFT_TRACES}))"
             f" FROM sessions s WHERE s.deleted_at IS NULL{condition}",
             *values,
         )
@@ -182,7 +166,7 @@ class SqliteSessions:
             "SELECT x.id, e.key, e.data FROM executions x"
             f" JOIN events e ON e.execution_id = x.id AND e.type IN ({_MESSAGES})"
             " WHERE x.agent = ? AND x.session_id = ? AND x.parent_id IS NULL AND x.id > ?"
-            f" AND ({ACTIVE} OR {_LEFT_TRACES}) ORDER BY x.finished_at IS NULL, x.finished_at, x.id",
+            f" AND ({ACTIVE} OR {LEFT_TRACES}) ORDER BY x.finished_at IS NULL, x.finished_at, x.id",
             *(agent, session_id, conversation.floor),
         )
         messages = list(conversation.begun)
@@ -198,12 +182,6 @@ class SqliteSessions:
             *(after, agent, session_id, conversation.floor, -1 if limit is None else limit),
         )
         return [to_event(row) for row in rows]
-
-    def _messages_of(self, execution_id: int) -> list[dict[str, Any]]:
-        rows = self._db.all(
-            f"SELECT key, data FROM events WHERE execution_id = ? AND type IN ({_MESSAGES})", execution_id
-        )
-        return own_messages((key, json.loads(data)) for key, data in rows)
 
     def delete(self, agent: str, session_id: str, *, by: str) -> list[ExecutionId]:
         with self._db.write():
@@ -262,27 +240,6 @@ class SqliteSessions:
                 f"the session {session_id} of {agent} is busy with execution {', '.join(map(str, ids))}; "
                 "wait for its end, answer what it asks, or cancel it"
             )
-
-    def first_messages(self, new: NewExecution, conversation: Conversation) -> list[dict[str, Any]]:
-        """The seed of a new execution: its own messages, and before the human one the window of its conversation."""
-        if new.parent_id is not None:
-            return list(new.seed)
-        return first_messages(new.seed, conversation.begun, self._past(new, conversation.floor), new.history)
-
-    def _past(self, new: NewExecution, floor: int) -> list[dict[str, Any]]:
-        """The messages of the last turns, as many as the window may need."""
-        rows = self._db.all(
-            "SELECT x.id FROM executions x WHERE x.agent = ? AND x.session_id IS ? AND x.parent_id IS NULL"
-            f" AND x.finished_at IS NOT NULL AND +x.id > ? AND {_LEFT_TRACES}"  # the plus as in _SESSION
-            " ORDER BY x.finished_at DESC, x.id DESC LIMIT ?",
-            *(new.agent, new.session_id, floor, new.history),
-        )
-        messages: list[dict[str, Any]] = []
-        for (execution_id,) in rows:
-            if len(messages) >= new.history:
-                break
-            messages = self._messages_of(execution_id) + messages
-        return messages
 
 
 def _unknown(agent: str, session_id: str) -> UnknownSession:

@@ -44,6 +44,7 @@ from agent_md.ports import AnswerReceipt, Clock, Idempotency, Journal, NewAnswer
 from agent_md.stores.sqlite import creating, settling, spending, writes
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.journal import SqliteJournal
+from agent_md.stores.sqlite.openings import SqliteOpenings, messages_of
 from agent_md.stores.sqlite.outbox import SqliteOutbox
 from agent_md.stores.sqlite.refusals import add_refusal, refusals
 from agent_md.stores.sqlite.rows import (
@@ -71,6 +72,7 @@ class SqliteStore:
         self._db = Database(path, frozen=frozen)
         self._workers = workers
         self._clock = clock
+        self._openings = SqliteOpenings(self._db)
         self.sessions = SqliteSessions(self._db, clock)
         self.outbox = SqliteOutbox(self._db, workers, clock)
 
@@ -130,9 +132,9 @@ class SqliteStore:
             if new.budget is not None:
                 spending.refuse_if_spent(self._db, new.agent, new.budget)
             self.sessions.enter(new, conversation)
-            seed = self.sessions.first_messages(new, conversation)
+            opening = self._openings.made(new, conversation)
             execution_id = creating.insert_execution(
-                *(self._db, new, seed),
+                *(self._db, new, opening),
                 spec=spec,
                 spec_digest=spec_digest,
                 worker=worker,
@@ -207,8 +209,15 @@ class SqliteStore:
         return refusals(self._db, agents, session_id, limit, offset)
 
     def seed(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
-        seed: list[dict[str, Any]] = json.loads(self._column("seed", execution_id))
-        return seed
+        self.execution(execution_id)
+        return self._openings.read(execution_id)
+
+    def in_thread(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
+        return self._openings.in_thread(execution_id)
+
+    def said(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
+        own = messages_of(self._db, [execution_id]).get(execution_id, [])
+        return [message for message in own if message["type"] != "human"]
 
     def spec(self, execution_id: ExecutionId) -> str:
         self.execution(execution_id)
@@ -216,10 +225,6 @@ class SqliteStore:
             "SELECT s.body FROM specs s JOIN executions x ON x.spec_digest = s.digest WHERE x.id = ?", execution_id
         )
         return str(body)
-
-    def _column(self, name: str, execution_id: ExecutionId) -> Any:
-        self.execution(execution_id)
-        return self._db.one(f"SELECT {name} FROM executions WHERE id = ?", execution_id)[0]
 
     def claim(self, execution_id: ExecutionId, worker: WorkerId) -> Claim | None:
         return self._claim(execution_id, worker, (Status.QUEUED,))

@@ -16,7 +16,7 @@ from agent_md.executions.model import (
 )
 from agent_md.ports import NewAnswer
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.rows import ACTIVE, dump, request_body
+from agent_md.stores.sqlite.rows import ACTIVE, dump, request_body, text_in
 
 __all__ = ["OPEN", "add_answer", "add_event", "expire_overdue", "open_request", "wake"]
 
@@ -26,12 +26,25 @@ OPEN = "NOT EXISTS (SELECT 1 FROM answers a WHERE a.request_id = r.id)"
 def add_event(
     db: Database, execution_id: ExecutionId, key: str, type: EventType, message: str, data: dict[str, Any], at: float
 ) -> bool:
-    """Whether the event is new; one with this key is never written twice."""
+    """Whether the event is new; one with this key is never written twice.
+
+    A text that its message has too is stored there only; `to_event` gives it back."""
+    if message == text_in(data) and _is_whole(message):
+        message = ""
     changed = db.run(
         "INSERT OR IGNORE INTO events (execution_id, key, type, message, data, at) VALUES (?, ?, ?, ?, ?, ?)",
         *(execution_id, key, type, message, dump(data), at),
     )
     return changed == 1
+
+
+def _is_whole(text: str) -> bool:
+    """Whether SQLite gives it back from JSON as it was: it ends at a NUL, and a lone surrogate is stored in two ways."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
 
 
 def open_request(db: Database, execution_id: ExecutionId, new: NewRequest, at: float) -> bool:

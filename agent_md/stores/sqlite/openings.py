@@ -1,0 +1,172 @@
+"""What executions begin with, kept as references: a message is stored once, however many later turns are told of it.
+
+The column `executions.seed` holds a JSON object of these, or, in rows of formats up to 4, the list of all messages:
+
+- `lead`: the execution's own messages before the human one, or `{"as": ID}`: the same as that execution's;
+- `kept`: the messages that its session was created with, in the first execution that is told of them;
+- `begun`: `{"of": ID, "from": N}`: those that execution keeps, from the N-th on (0 = the first);
+- `turns`: earlier executions of the conversation, by id, whose messages come next; `[ID, N]`: from the N-th on.
+
+The message that comes last, the human one, is that of the event `human`.
+
+References go to older executions of the same conversation, and never to one that refers on. What they refer to does not
+change: only ended executions are referred to for their messages, and the messages that a session was created with are
+copied into its first execution, so that to delete a session leaves every opening whole. Executions are never removed in
+this version; who will remove some has to write out, as a list, the openings of those that stay and refer to them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from agent_md.executions.history import MESSAGE_EVENTS, lead_of, own_messages, shortened, talk_of, window_start
+from agent_md.executions.model import NewExecution
+from agent_md.stores.sqlite.database import Database
+from agent_md.stores.sqlite.rows import dump
+
+__all__ = ["LEFT_TRACES", "Conversation", "SqliteOpenings", "messages_of"]
+
+LEFT_TRACES = (
+    "(x.status = 'success' OR EXISTS (SELECT 1 FROM calls c"
+    " WHERE c.execution_id = x.id AND c.outcome IN ('done', 'failed', 'unknown')))"
+)
+"""A turn that failed before any call started leaves the conversation as it was."""
+
+_MESSAGES = ", ".join(f"'{kind}'" for kind in MESSAGE_EVENTS)
+
+_Messages = list[dict[str, Any]]
+
+
+class Conversation(NamedTuple):
+    """What is stored of a conversation beside its executions; of one without a session, or not yet begun, nothing."""
+
+    lives: bool = False
+    """Whether there is a session, not deleted."""
+    floor: int = 0
+    """Executions up to this number belong to a session of this id that was deleted."""
+    begun: Sequence[dict[str, Any]] = ()
+    """The messages that the session was created with."""
+
+
+class SqliteOpenings:
+    """Makes and reads openings; `made` must be called inside `Database.write()`."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def read(self, execution_id: int) -> _Messages:
+        """What an execution begins with. A message that it refers to and that is gone is left out."""
+        stored = self._stored(execution_id)
+        if isinstance(stored, list):
+            return stored
+        lead = stored["lead"]
+        if isinstance(lead, dict):
+            lead = self._part(lead["as"], "lead")
+        past: _Messages = []
+        if begun := stored.get("begun"):
+            past += self._part(begun["of"] or execution_id, "kept")[begun["from"] :]
+        turns = [(turn, 0) if isinstance(turn, int) else tuple(turn) for turn in stored.get("turns", ())]
+        said = messages_of(self._db, [turn for turn, _ in turns])
+        for turn, start in turns:
+            past += said.get(turn, [])[start:]
+        human = [json.loads(data)["message"] for (data,) in self._human(execution_id)]
+        return [*lead, *map(shortened, past), *human]
+
+    def in_thread(self, execution_id: int) -> _Messages:
+        """All of it, if it was stored as a list: then the thread has it too."""
+        stored = self._stored(execution_id)
+        return stored if isinstance(stored, list) else []
+
+    def _stored(self, execution_id: int) -> Any:
+        row = self._db.one("SELECT seed FROM executions WHERE id = ?", execution_id)
+        return [] if row is None else json.loads(row[0])
+
+    def _part(self, execution_id: int, name: str) -> _Messages:
+        stored = self._stored(execution_id)
+        part = stored.get(name) if isinstance(stored, dict) else None
+        return part if isinstance(part, list) else []
+
+    def _human(self, execution_id: int) -> list[Any]:
+        return self._db.all("SELECT data FROM events WHERE execution_id = ? AND key = 'human'", execution_id)
+
+    def made(self, new: NewExecution, conversation: Conversation) -> str:
+        """The opening of a new execution in stored form: its own messages, and before the human one the window of its
+        conversation. The last of its own messages is expected in its event `human`."""
+        if not new.seed:
+            return "[]"
+        if new.parent_id is not None:
+            return dump({"lead": list(new.seed[:-1])})
+        last_id, last = self._last(new, conversation.floor)
+        lead = lead_of(new.seed, conversation.begun)
+        made: dict[str, Any] = {"lead": lead}
+        if lead and last_id and lead == self._lead_of(last):
+            made["lead"] = {"as": _of(last["lead"], "as") or last_id}
+        talk = talk_of(conversation.begun)
+        turns = self._past(new, conversation.floor)
+        start = window_start([*talk, *(message for _, said in turns for message in said)], new.history)
+        if start < len(talk):
+            holder = last_id if "kept" in last else _of(last.get("begun"), "of")
+            made["begun"] = {"of": holder, "from": start}
+            if not holder:
+                made["kept"] = talk
+        place = len(talk)
+        references = []
+        for turn, said in turns:
+            first = max(0, start - place)
+            if first < len(said):
+                references.append([turn, first] if first else turn)
+            place += len(said)
+        if references:
+            made["turns"] = references
+        return dump(made)
+
+    def _last(self, new: NewExecution, floor: int) -> tuple[int, dict[str, Any]]:
+        """The newest execution of the conversation with its opening, if it is one that can be referred to."""
+        row = self._db.one(
+            "SELECT id, seed FROM executions WHERE agent = ? AND session_id IS ? AND parent_id IS NULL AND id > ?"
+            " ORDER BY id DESC LIMIT 1",
+            *(new.agent, new.session_id, floor),
+        )
+        stored = None if row is None else json.loads(row[1])
+        return (row[0], stored) if isinstance(stored, dict) else (0, {})
+
+    def _lead_of(self, stored: dict[str, Any]) -> _Messages:
+        lead = stored["lead"]
+        return self._part(lead["as"], "lead") if isinstance(lead, dict) else lead
+
+    def _past(self, new: NewExecution, floor: int) -> list[tuple[int, _Messages]]:
+        """The last turns with their messages, oldest first, as many as the window may need."""
+        rows = self._db.all(
+            "SELECT x.id FROM executions x WHERE x.agent = ? AND x.session_id IS ? AND x.parent_id IS NULL"
+            f" AND x.finished_at IS NOT NULL AND +x.id > ? AND {LEFT_TRACES}"  # the plus keeps SQLite to the index by end
+            " ORDER BY x.finished_at DESC, x.id DESC LIMIT ?",
+            *(new.agent, new.session_id, floor, new.history),
+        )
+        turns: list[tuple[int, _Messages]] = []
+        count = 0
+        for (turn,) in rows:
+            if count >= new.history:
+                break
+            said = messages_of(self._db, [turn]).get(turn, [])
+            turns.insert(0, (turn, said))
+            count += len(said)
+        return turns
+
+
+def messages_of(db: Database, execution_ids: Sequence[int]) -> dict[int, _Messages]:
+    """The messages of executions in conversation order, by execution; those that said nothing are left out."""
+    rows = db.all(
+        f"SELECT execution_id, key, data FROM events WHERE type IN ({_MESSAGES})"
+        " AND execution_id IN (SELECT value FROM json_each(?))",
+        json.dumps(list(execution_ids)),
+    )
+    events: dict[int, list[tuple[str, dict[str, Any]]]] = {}
+    for execution_id, key, data in rows:
+        events.setdefault(execution_id, []).append((key, json.loads(data)))
+    return {execution_id: own_messages(found) for execution_id, found in events.items()}
+
+
+def _of(reference: Any, name: str) -> int:
+    return reference[name] if isinstance(reference, dict) else 0
