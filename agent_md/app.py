@@ -24,6 +24,7 @@ from agent_md.drift import drift_of
 from agent_md.engines.giving_back import GiveBack
 from agent_md.errors import AgentDisabled, UnknownExecution
 from agent_md.executions.chat_messages import human_message
+from agent_md.executions.firings import Firing, FiringId
 from agent_md.executions.model import (
     Drift,
     Execution,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from agent_md.graph.bench import Bench
     from agent_md.runner.advance import Runner
     from agent_md.stores.checkpoints import Checkpoints
+    from agent_md.triggers.loop import TriggerLoop
     from agent_md.webhooks.sender import WebhookSender
 
 __all__ = ["App"]
@@ -156,6 +158,7 @@ class App:
         hook: HookTarget | None = None,
         claimed: bool = True,
         idempotency: Idempotency | None = None,
+        firing: FiringId | None = None,
     ) -> Execution:
         """Creates an execution of an agent, claimed by this process or queued, after checking all that can be checked.
 
@@ -188,6 +191,7 @@ class App:
             skip_if_waiting=spec.on_pending == "skip",
             worker=self.worker if claimed else None,
             idempotency=idempotency,
+            firing=firing,
         )
 
     def runnable_spec(self, name: str) -> AgentSpec:
@@ -260,6 +264,41 @@ class App:
             budget_of=lambda history: self.parts.budget(spec, history, declarations),
             close=model.close,
         )
+
+    # Triggers
+
+    def next_fire(self, spec: AgentSpec) -> float | None:
+        """When an agent's schedule fires next, in seconds since 1970; None if it has none, or that is not known."""
+        if spec.trigger.type != "schedule":
+            return None
+        from agent_md.triggers.schedules import next_fire
+
+        return next_fire(self.reading_store.firings, spec, time.time())
+
+    def next_fires(self, spec: AgentSpec, count: int) -> list[str]:
+        """The next fires of an agent's schedule as ISO 8601 in its zone; an interval that has not begun begins now."""
+        if spec.trigger.type != "schedule":
+            return []
+        from agent_md.triggers.coming import coming
+        from agent_md.triggers.fire_times import at_text, zone_of
+
+        zone = zone_of(spec.trigger)
+        found = coming(self.reading_store.firings, [spec], time.time(), count)
+        return [at_text(fire.at, zone) for fire in found]
+
+    def trigger_loop(self, started: Callable[[], object], told: Callable[[Firing], object]) -> TriggerLoop:
+        """Makes and starts the firings of this workspace. `started` is called when executions were created, `told` with
+        each firing that was skipped."""
+        from agent_md.triggers.loop import TriggerLoop
+        from agent_md.triggers.schedules import Scheduler
+        from agent_md.triggers.starting import FiringStarter
+
+        scheduler = Scheduler(self.store.firings, lambda: self.registry)
+        return TriggerLoop(scheduler, FiringStarter(self.store, lambda: self.registry, self.fire, told), started)
+
+    def fire(self, firing: Firing) -> Execution:
+        """Creates the execution of a firing, queued. Raises as `start` does, and FiringDecided."""
+        return self.start(firing.agent, message=firing.message, trigger=firing.trigger, claimed=False, firing=firing.id)
 
     # Telling
 

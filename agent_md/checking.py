@@ -146,7 +146,7 @@ class AgentChecks:
 
 def without_effect(spec: AgentSpec) -> str | None:
     """Which fields of the agent nothing acts on: `trigger and mcp of helper have no effect in this version`."""
-    names = ["trigger"] if spec.trigger.type != "manual" else []
+    names = ["trigger"] if spec.trigger.type == "watch" else []
     names += [name for name in _NOT_YET if getattr(spec, name)]
     if not names:
         return None

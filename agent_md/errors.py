@@ -23,6 +23,7 @@ __all__ = [
     "ConversationWaiting",
     "DrivenElsewhere",
     "ExecutionEnded",
+    "FiringDecided",
     "IdempotencyMismatch",
     "InvalidArguments",
     "LimitReached",
@@ -227,6 +228,10 @@ class ExecutionEnded(AgentmdError):
     """The execution has a final status; it is never resumed."""
 
 
+class FiringDecided(AgentmdError):
+    """A firing of a trigger was started or skipped before; nothing was created."""
+
+
 class StateDirUnusable(AgentmdError):
     """The state folder cannot be made, written or trusted."""
 
@@ -319,6 +324,7 @@ _CODES: dict[type[AgentmdError], Codes] = {
     AnswerConflict: Codes(6, 409),
     DrivenElsewhere: Codes(6, 409),
     ExecutionEnded: Codes(6, 409),
+    FiringDecided: Codes(6, 409),
     LimitReached: Codes(4, 500),
     WorkTimeout: Codes(5, 500),
 }

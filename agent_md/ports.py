@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from agent_md.executions.deliveries import Delivery, NewDelivery
+from agent_md.executions.firings import Firing, FiringId, FiringState, Followed, NewFiring, Pause
 from agent_md.executions.model import (
     Answer,
     Call,
@@ -34,6 +35,7 @@ from agent_md.executions.model import (
     Settlement,
     Status,
     StepRecord,
+    TriggerKind,
     Usage,
     WorkerId,
 )
@@ -234,6 +236,48 @@ class Sessions(Protocol):
         """Deletes sessions that rest (idle or error) and have not changed for `ttl` seconds; gives how many."""
 
 
+class Firings(Protocol):
+    """Triggers and their firings. Names of agents are compared as everywhere."""
+
+    def follow(self, agent: str, trigger: TriggerKind, digest: str) -> Followed:
+        """What is known of the agent's trigger of this kind; it begins now if it is new, or its `digest` is."""
+
+    def followed(self, agent: str, trigger: TriggerKind, digest: str) -> Followed | None:
+        """As `follow`, and None for one that has not begun."""
+
+    def advance(self, agent: str, trigger: TriggerKind, *, after: float, upto: float, new: Sequence[NewFiring]) -> bool:
+        """Moves `looked_at` from `after` to `upto` and adds the firings, those left out that are there. False, with
+        nothing done, when it is not at `after`."""
+
+    def add(self, new: NewFiring) -> Firing:
+        """Adds a firing, or gives the one that is there."""
+
+    def skip(self, firing_id: FiringId, reason: str) -> bool:
+        """Decides a firing that is due, which is not started then. False when it was decided before."""
+
+    def due(self) -> list[Firing]:
+        """All that are due, oldest first."""
+
+    def listed(
+        self,
+        *,
+        agent: str | None = None,
+        states: Collection[FiringState] = (),
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Firing]:
+        """Newest first; an empty filter matches all."""
+
+    def pause(self, agent: str | None, by: str) -> None:
+        """Pauses the triggers of an agent, or of all (None). The first pause is kept."""
+
+    def resume(self, agent: str | None) -> None:
+        """Ends the pause of one agent, or every pause (None)."""
+
+    def pauses(self) -> list[Pause]:
+        """That of all first, then by agent."""
+
+
 class Store(Protocol):
     """Executions, specs as started, requests, answers, events, effect journal, usage and workers."""
 
@@ -242,6 +286,9 @@ class Store(Protocol):
 
     @property
     def outbox(self) -> Outbox: ...
+
+    @property
+    def firings(self) -> Firings: ...
 
     # Executions
 
@@ -254,6 +301,7 @@ class Store(Protocol):
         skip_if_waiting: bool,
         worker: WorkerId | None,
         idempotency: Idempotency | None = None,
+        firing: FiringId | None = None,
     ) -> Execution:
         """Creates an execution with its `system` and `human` events: `running` and claimed by `worker` with epoch 1,
         or `queued` without one. With `skip_if_waiting`, and no parent, raises ConversationWaiting when an execution of
@@ -268,7 +316,9 @@ class Store(Protocol):
         refusal.
 
         With `idempotency`, before all this: an execution of the agent that was created with this key is given back as
-        it is when the body was the same, else IdempotencyMismatch is raised. A refused creation leaves no other trace."""
+        it is when the body was the same, else IdempotencyMismatch is raised. A refused creation leaves no other trace.
+
+        With `firing`, that firing is started by it, in the same transaction; FiringDecided if it is not due."""
 
     def execution(self, execution_id: ExecutionId) -> Execution:
         """Raises UnknownExecution."""

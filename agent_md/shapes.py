@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from agent_md.agents.spec import AgentSpec
 from agent_md.executions.chat_messages import reply
+from agent_md.executions.firings import Firing
 from agent_md.executions.model import Call, CallState, Drift, Event, EventType, Execution, Request
 from agent_md.executions.sessions import Session, SessionStatus, error_of
 from agent_md.executions.spending import Refusal
@@ -28,6 +29,7 @@ __all__ = [
     "event_shape",
     "execution_detail",
     "execution_shape",
+    "firing_shape",
     "invalid_shape",
     "iso_time",
     "refusal_shape",
@@ -279,6 +281,20 @@ def session_summary(session: Session, total_messages: int) -> dict[str, Any]:
         "agent": session.agent,
         "total_messages": total_messages,
         "status": str(session.status),
+    }
+
+
+def firing_shape(firing: Firing) -> dict[str, Any]:
+    """A firing of a trigger: what became of it, and why, if it was skipped."""
+    return {
+        "id": firing.id,
+        "agent_name": firing.agent,
+        "trigger": str(firing.trigger),
+        "due_at": iso_time(firing.due_at),
+        "state": str(firing.state),
+        "reason": firing.reason,
+        "execution_id": firing.execution_id,
+        "decided_at": iso_time(firing.decided_at),
     }
 
 

@@ -16,10 +16,11 @@ from agent_md.agents.registry import InvalidFile, Registry
 from agent_md.app import App
 from agent_md.engines.hub import Hub
 from agent_md.errors import AgentmdError, UsageError
+from agent_md.executions.firings import Firing
 from agent_md.executions.model import Execution
 from agent_md.executions.model import Request as HumanRequest
 from agent_md.ports import Engine, NewAnswer, Store
-from agent_md.shapes import request_shape
+from agent_md.shapes import firing_shape, request_shape
 
 __all__ = ["Announcement", "Context", "ServerContext"]
 
@@ -134,6 +135,10 @@ class ServerContext:
                 await asyncio.to_thread(self.store.sessions.expire, ttl)
             except AgentmdError:
                 log.exception("expired sessions could not be deleted; trying again")
+
+    def firing_skipped(self, firing: Firing) -> None:
+        """Tells of a firing that started nothing."""
+        self.announce("trigger_skipped", firing_shape(firing))
 
     def announce(self, name: str, data: dict[str, Any]) -> None:
         """Tells all who follow everything."""

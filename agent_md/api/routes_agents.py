@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
 
+from agent_md.agents.spec import AgentSpec
 from agent_md.api.context import Context, ServerContext
 from agent_md.api.errors import documented
 from agent_md.api.schemas import (
@@ -29,16 +30,16 @@ __all__ = ["router"]
 router = APIRouter(prefix="/agents", tags=["agents"], route_class=StrictRoute)
 
 
-def _last_run(context: ServerContext, name: str) -> float | None:
-    found = context.store.executions(agent=name, limit=1)
-    return found[0].created_at if found else None
+def _runs(context: ServerContext, spec: AgentSpec) -> dict[str, float | None]:
+    found = context.store.executions(agent=spec.name, limit=1)
+    return {"last_run": found[0].created_at if found else None, "next_run": context.app.next_fire(spec)}
 
 
 @router.get("", response_model=list[AgentSummary], responses=documented())
 async def list_agents(context: Context) -> list[dict[str, Any]]:
     """All agents that can be used, by name."""
     return [
-        agent_shape(entry.spec, context.app.settings.workspace, last_run=_last_run(context, entry.spec.name))
+        agent_shape(entry.spec, context.app.settings.workspace, **_runs(context, entry.spec))
         for entry in context.app.registry.agents
     ]
 
@@ -60,7 +61,7 @@ async def reload(context: Context) -> dict[str, Any]:
 async def one_agent(context: Context, name: str) -> dict[str, Any]:
     """One agent with all its settings."""
     spec = context.app.registry.get(name).spec
-    return agent_detail(spec, context.app.settings.workspace, last_run=_last_run(context, spec.name))
+    return agent_detail(spec, context.app.settings.workspace, **_runs(context, spec))
 
 
 @router.post("/{name}/run", response_model=RunAnswer, responses=documented(400, 404, 409, 413, 422))

@@ -1,4 +1,4 @@
-"""`/health`, `/info`, `/shutdown`, the scheduler's routes and the stream of everything."""
+"""`/health`, `/info`, `/shutdown` and the stream of everything."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import StreamingResponse
 
 from agent_md import __version__
 from agent_md.api.context import Context, ServerContext
 from agent_md.api.errors import documented
-from agent_md.api.schemas import Health, Info, Scheduler, Stopping
+from agent_md.api.routes_triggers import scheduler_status
+from agent_md.api.schemas import Health, Info, Stopping
 from agent_md.api.sse import sse_response
 from agent_md.api.streams import global_stream
 from agent_md.errors import UnknownAgent, UsageError
 from agent_md.executions.model import Status
 
 __all__ = ["router"]
-
-_NO_SCHEDULER = "this version has no scheduler: agents run when they are started"
 
 router = APIRouter(tags=["system"])
 
@@ -63,7 +62,7 @@ async def info(context: Context) -> dict[str, Any]:
         "uptime_seconds": round(time.monotonic() - context.started, 3),
         "agents_loaded": len(agents),
         "agents_enabled": sum(entry.spec.enabled for entry in agents),
-        "scheduler_status": "off",
+        "scheduler_status": scheduler_status(context),
         "watcher_active": False,
         "active_streams": context.streams,
         "active_executions": context.store.count((Status.RUNNING, Status.QUEUED)),
@@ -76,24 +75,6 @@ async def shutdown(context: Context) -> dict[str, Any]:
     """Stops the server: what runs may end for 3 s, the rest is cut and goes back to `queued`."""
     context.stop()
     return {"status": "stopping"}
-
-
-@router.get("/scheduler", response_model=Scheduler, responses=documented())
-async def scheduler(context: Context) -> dict[str, Any]:
-    """The schedules; this version has none."""
-    return {"status": "off", "jobs": []}
-
-
-@router.post("/scheduler/pause", response_model=Scheduler, responses=documented(409))
-async def pause_scheduler(context: Context) -> JSONResponse:
-    """Pauses the scheduler; this version has none to pause."""
-    return JSONResponse({"detail": _NO_SCHEDULER}, 409)
-
-
-@router.post("/scheduler/resume", response_model=Scheduler, responses=documented(409))
-async def resume_scheduler(context: Context) -> JSONResponse:
-    """Lets the scheduler go on; this version has none."""
-    return JSONResponse({"detail": _NO_SCHEDULER}, 409)
 
 
 @router.get("/events/stream", response_class=StreamingResponse, responses=documented())

@@ -16,11 +16,13 @@ __all__ = [
     "AgentDetail",
     "AgentSummary",
     "CancelAnswer",
+    "ComingFire",
     "Conflict",
     "Detail",
     "EventEntry",
     "ExecutionDetail",
     "ExecutionSummary",
+    "FiringEntry",
     "Given",
     "Health",
     "Info",
@@ -28,6 +30,7 @@ __all__ = [
     "InvalidFile",
     "Mistake",
     "Open",
+    "PauseBody",
     "PendingRequest",
     "RefusedRun",
     "Reloaded",
@@ -360,6 +363,34 @@ class CancelAnswer(Open):
     execution_id: int
 
 
+class ScheduledJob(Open):
+    agent_name: str
+    trigger_type: str
+    next_run: str | None
+
+
+class ComingFire(Open):
+    agent: str
+    at: str
+
+
+class FiringEntry(Open):
+    id: int
+    agent_name: str
+    trigger: str
+    due_at: str
+    state: Literal["due", "started", "skipped"]
+    reason: str | None
+    execution_id: int | None
+    decided_at: str | None
+
+
+class PauseBody(Given):
+    """Whose triggers: those of one agent, or of all."""
+
+    agent: str | None = None
+
+
 class Scheduler(Open):
-    status: Literal["off", "running", "paused"]
-    jobs: list[dict[str, Any]]
+    status: Literal["running", "paused"]
+    jobs: list[ScheduledJob]

@@ -110,6 +110,7 @@ async def _serve(
     driving = asyncio.create_task(engine.run())
     serving = asyncio.create_task(server.serve(sockets))
     beside = [hub.run(), context.watch_agents(), app.webhooks().run(hub)]
+    beside.append(app.trigger_loop(hub.stored, context.firing_skipped).run())
     if (ttl := app.settings.server.session_ttl) is not None:
         beside.append(context.expire_sessions(ttl))
     watching = [asyncio.create_task(part) for part in beside]

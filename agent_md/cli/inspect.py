@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,6 +34,8 @@ __all__ = ["info", "list_agents", "logs", "validate"]
 _MOST = 2**31
 _RECENT = 3
 """Refusals that stand below the executions."""
+_FIRES = 5
+"""So many fires of a schedule are shown when an agent is checked."""
 _NO_AGENTS = "No agents yet: `agentmd new NAME` makes one."
 
 
@@ -46,10 +48,14 @@ def list_agents(as_json: JsonOption = False, workspace: WorkspaceOption = None) 
         registry = app.registry
         found = {entry.spec.name: _last_run(app, entry.spec.name) for entry in registry.agents}
         left = _left(app, [last for last in found.values() if last is not None])
-    rows = [_agent_row(entry.spec, found[entry.spec.name], left) for entry in registry.agents]
+        coming = {entry.spec.name: app.next_fire(entry.spec) for entry in registry.agents}
+    rows = [_agent_row(entry.spec, found[entry.spec.name], left, coming) for entry in registry.agents]
     if as_json:
         folder = app.settings.workspace
-        agents = [agent_shape(row.spec, folder, last_run=row.last.created_at if row.last else None) for row in rows]
+        agents = [
+            agent_shape(row.spec, folder, last_run=row.last.created_at if row.last else None, next_run=row.next_run)
+            for row in rows
+        ]
         say(json_line({"agents": agents, "invalid": [invalid_shape(i.file, i.error) for i in registry.invalid]}))
         return
     if not (rows or registry.invalid):
@@ -58,8 +64,10 @@ def list_agents(as_json: JsonOption = False, workspace: WorkspaceOption = None) 
     say(*agents_table(rows, [(item.file, item.error) for item in registry.invalid], screen()))
 
 
-def _agent_row(spec: AgentSpec, last: Execution | None, left: Collection[ExecutionId]) -> AgentRow:
-    return AgentRow(spec, last=last, died=last is not None and last.id in left)
+def _agent_row(
+    spec: AgentSpec, last: Execution | None, left: Collection[ExecutionId], coming: Mapping[str, float | None]
+) -> AgentRow:
+    return AgentRow(spec, next_run=coming[spec.name], last=last, died=last is not None and last.id in left)
 
 
 def _last_run(app: App, agent: str) -> Execution | None:
@@ -222,10 +230,13 @@ def _checked(workspace: Path | None, agent: str | None) -> list[dict[str, Any]]:
                 "file": entry.spec.source_path,
                 "errors": app.checks.check(entry.spec),
                 "notes": [*app.checks.notes(entry.spec), *without_server(app, entry.spec)],
+                "fires": app.next_fires(entry.spec, _FIRES),
             }
             for entry in entries
         ]
-        return results + [{"agent": None, "file": i.file, "errors": [i.error], "notes": []} for i in invalid]
+        return results + [
+            {"agent": None, "file": i.file, "errors": [i.error], "notes": [], "fires": []} for i in invalid
+        ]
 
 
 def _chosen(registry: Registry, agent: str | None) -> tuple[Sequence[AgentEntry], Sequence[InvalidFile]]:
@@ -244,6 +255,13 @@ def _say_checked(result: dict[str, Any]) -> None:
     say(f"{mark} {one_line(name)}  {one_line(result['file']) if result['agent'] else ''}".rstrip())
     for text in (*result["errors"], *(f"note: {text}" for text in result["notes"])):
         say(*(f"    {line}" for line in visible(text).splitlines()))
+    if result["fires"]:
+        say(
+            *(
+                f"    {head:<11} {at}"
+                for head, at in zip(("next fires:", *[""] * _FIRES), result["fires"], strict=False)
+            )
+        )
 
 
 def _value(settings: Settings, key: str) -> Any:

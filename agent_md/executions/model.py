@@ -80,6 +80,7 @@ class TriggerKind(StrEnum):
     AGENT = "agent"
     CHAT = "chat"
     API = "api"
+    WEBHOOK = "webhook"
 
 
 class RequestKind(StrEnum):

@@ -16,7 +16,7 @@ from cronsim import CronSim
 
 from agent_md.agents.spec import Trigger
 
-__all__ = ["cron_fires", "every_fires", "fires", "zone_of"]
+__all__ = ["at_text", "cron_fires", "every_fires", "fires", "zone_of"]
 
 _MINUTE = 60
 _SAMPLE_S = 6 * 3600

@@ -13,6 +13,7 @@ from threading import RLock
 from typing import Any
 
 from agent_md.errors import StoreError, UnknownExecution, UnknownRequest
+from agent_md.executions.firings import Firing, FiringId, Followed, Pause
 from agent_md.executions.model import (
     Answer,
     Call,
@@ -29,6 +30,7 @@ from agent_md.executions.model import (
     RequestId,
     Status,
     StepRecord,
+    TriggerKind,
     WorkerId,
 )
 from agent_md.executions.spending import Refusal, Spending
@@ -64,6 +66,9 @@ class MemoryState:
         self.hooks: dict[ExecutionId, HookTarget] = {}
         self.deliveries: dict[str, Any] = {}
         self.hook_cursor = 0
+        self.triggers: dict[tuple[str, TriggerKind], tuple[str, Followed]] = {}
+        self.firings: dict[FiringId, Firing] = {}
+        self.pauses: dict[str, Pause] = {}
         self.last_seq = 0
 
     @contextmanager

@@ -21,6 +21,7 @@ from agent_md.errors import (
 )
 from agent_md.executions.answers import same_answer
 from agent_md.executions.chat_messages import shown_text
+from agent_md.executions.firings import FiringId
 from agent_md.executions.model import (
     Answer,
     Call,
@@ -41,6 +42,7 @@ from agent_md.executions.model import (
 )
 from agent_md.executions.spending import Refusal, RefusalKind, Verdict, judge
 from agent_md.ports import AnswerReceipt, Clock, Idempotency, NewAnswer, Workers
+from tests.support.memory_firings import MemoryFirings
 from tests.support.memory_journal import MemoryJournal
 from tests.support.memory_outbox import MemoryOutbox
 from tests.support.memory_sessions import MemorySessions
@@ -58,6 +60,7 @@ class MemoryStore:
         self._monotonic = monotonic
         self.sessions = MemorySessions(self._state)
         self.outbox = MemoryOutbox(self._state, workers)
+        self.firings = MemoryFirings(self._state)
 
     # Executions
 
@@ -70,10 +73,13 @@ class MemoryStore:
         skip_if_waiting: bool,
         worker: WorkerId | None,
         idempotency: Idempotency | None = None,
+        firing: FiringId | None = None,
     ) -> Execution:
         try:
-            return self._create(new, spec, spec_digest, skip_if_waiting, worker, idempotency)
+            return self._create(new, spec, spec_digest, skip_if_waiting, worker, idempotency, firing)
         except (ConversationWaiting, BudgetSpent) as refused:
+            if firing is not None:
+                raise
             kind = RefusalKind.BUDGET if isinstance(refused, BudgetSpent) else RefusalKind.PENDING
             with self._state.lock:
                 number = max(self._state.refusals, default=0) + 1
@@ -90,6 +96,7 @@ class MemoryStore:
         skip_if_waiting: bool,
         worker: WorkerId | None,
         idempotency: Idempotency | None,
+        firing: FiringId | None,
     ) -> Execution:
         state = self._state
         with state.transaction():
@@ -125,6 +132,8 @@ class MemoryStore:
             state.add_event(execution_id, "human", EventType.HUMAN, _text(human), {"message": human})
             if new.hook is not None:
                 state.hooks[execution_id] = new.hook
+            if firing is not None:
+                self.firings.start(firing, execution_id)
             if worker is not None:
                 state.take(execution_id, worker)
             return deepcopy(state.executions[execution_id])

@@ -21,6 +21,7 @@ from agent_md.errors import (
     UsageError,
 )
 from agent_md.executions.answers import same_answer
+from agent_md.executions.firings import FiringId
 from agent_md.executions.model import (
     Answer,
     Call,
@@ -43,6 +44,7 @@ from agent_md.executions.spending import Refusal, RefusalKind
 from agent_md.ports import AnswerReceipt, Clock, Idempotency, Journal, NewAnswer, Workers
 from agent_md.stores.sqlite import creating, settling, spending, writes
 from agent_md.stores.sqlite.database import Database
+from agent_md.stores.sqlite.firings import SqliteFirings
 from agent_md.stores.sqlite.journal import SqliteJournal
 from agent_md.stores.sqlite.openings import SqliteOpenings, messages_of
 from agent_md.stores.sqlite.outbox import SqliteOutbox
@@ -75,6 +77,7 @@ class SqliteStore:
         self._openings = SqliteOpenings(self._db)
         self.sessions = SqliteSessions(self._db, clock)
         self.outbox = SqliteOutbox(self._db, workers, clock)
+        self.firings = SqliteFirings(self._db, clock)
 
     @classmethod
     def for_reading(cls, path: Path, *, workers: Workers) -> SqliteStore:
@@ -102,10 +105,13 @@ class SqliteStore:
         skip_if_waiting: bool,
         worker: WorkerId | None,
         idempotency: Idempotency | None = None,
+        firing: FiringId | None = None,
     ) -> Execution:
         try:
-            return self._create(new, spec, spec_digest, skip_if_waiting, worker, idempotency)
+            return self._create(new, spec, spec_digest, skip_if_waiting, worker, idempotency, firing)
         except (ConversationWaiting, BudgetSpent) as refused:
+            if firing is not None:  # whose row says why
+                raise
             kind = RefusalKind.BUDGET if isinstance(refused, BudgetSpent) else RefusalKind.PENDING
             with self._db.write():
                 add_refusal(self._db, new, kind, str(refused), self._clock())
@@ -119,6 +125,7 @@ class SqliteStore:
         skip_if_waiting: bool,
         worker: WorkerId | None,
         idempotency: Idempotency | None,
+        firing: FiringId | None,
     ) -> Execution:
         with self._db.write():
             now = self._clock()
@@ -143,6 +150,8 @@ class SqliteStore:
             )
             if new.hook is not None:
                 self.outbox.keep_target(execution_id, new.hook)
+            if firing is not None:
+                self.firings.start(firing, execution_id)
             return self.execution(execution_id)
 
     def execution(self, execution_id: ExecutionId) -> Execution:

@@ -1,0 +1,106 @@
+"""What starts agents with nobody there: schedules, their pauses, and what became of each firing."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+
+from agent_md.api.context import Context, ServerContext
+from agent_md.api.errors import documented
+from agent_md.api.schemas import ComingFire, FiringEntry, PauseBody, Scheduler
+from agent_md.api.strict_body import StrictRoute
+from agent_md.errors import UsageError
+from agent_md.executions.firings import FiringState
+from agent_md.shapes import firing_shape, iso_time
+from agent_md.triggers.coming import coming, instant_of
+from agent_md.triggers.fire_times import at_text, zone_of
+
+__all__ = ["router", "scheduler_status"]
+
+router = APIRouter(tags=["triggers"], route_class=StrictRoute)
+
+_BY = "http"
+
+
+def scheduler_status(context: ServerContext) -> Literal["running", "paused"]:
+    """`paused` while the triggers of all agents are."""
+    return "paused" if any(pause.agent is None for pause in context.store.firings.pauses()) else "running"
+
+
+def _scheduler(context: ServerContext) -> dict[str, Any]:
+    jobs = [
+        {
+            "agent_name": entry.spec.name,
+            "trigger_type": entry.spec.trigger.type,
+            "next_run": iso_time(context.app.next_fire(entry.spec)),
+        }
+        for entry in context.app.registry.agents
+        if entry.spec.trigger.type != "manual"
+    ]
+    return {"status": scheduler_status(context), "jobs": jobs}
+
+
+@router.get("/scheduler", response_model=Scheduler, responses=documented())
+async def scheduler(context: Context) -> dict[str, Any]:
+    """Whether triggers are paused, and when each agent that has one fires next."""
+    return _scheduler(context)
+
+
+@router.post("/scheduler/pause", response_model=Scheduler, responses=documented(404, 422))
+async def pause_scheduler(context: Context, body: PauseBody | None = None) -> dict[str, Any]:
+    """Pauses the triggers of all agents, or of one, until they are resumed; a restart changes nothing."""
+    context.store.firings.pause(_agent(context, body), _BY)
+    return _changed(context)
+
+
+@router.post("/scheduler/resume", response_model=Scheduler, responses=documented(404, 422))
+async def resume_scheduler(context: Context, body: PauseBody | None = None) -> dict[str, Any]:
+    """Ends the pause of one agent, or without one every pause."""
+    context.store.firings.resume(_agent(context, body))
+    return _changed(context)
+
+
+def _agent(context: ServerContext, body: PauseBody | None) -> str | None:
+    return None if body is None or body.agent is None else context.app.registry.get(body.agent).spec.name
+
+
+def _changed(context: ServerContext) -> dict[str, Any]:
+    context.announce("scheduler_changed", {"status": scheduler_status(context)})
+    return _scheduler(context)
+
+
+@router.get("/schedule", response_model=list[ComingFire], responses=documented(404, 422))
+async def schedule(
+    context: Context,
+    agent: str | None = None,
+    begin: Annotated[str | None, Query(alias="from", description="ISO 8601; without it from now on")] = None,
+    n: Annotated[int, Query(ge=1, le=1000)] = 20,
+) -> list[dict[str, Any]]:
+    """The coming fires of all schedules or of one, in order; those of disabled and paused agents too."""
+    registry = context.app.registry
+    specs = [entry.spec for entry in registry.agents] if agent is None else [registry.get(agent).spec]
+    try:
+        after = time.time() if begin is None else instant_of(begin, datetime.now().astimezone().tzinfo)
+    except ValueError as error:
+        raise UsageError(f"from: {error}") from None
+    zones = {spec.name: zone_of(spec.trigger) for spec in specs if spec.trigger.type == "schedule"}
+    found = coming(context.store.firings, specs, after, n)
+    return [{"agent": fire.agent, "at": at_text(fire.at, zones[fire.agent])} for fire in found]
+
+
+@router.get("/firings", response_model=list[FiringEntry], responses=documented(422))
+async def firings(
+    context: Context,
+    agent: str | None = None,
+    state: FiringState | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    offset: Annotated[int, Query(ge=0)] = 0,
+) -> list[dict[str, Any]]:
+    """What became of each firing, newest first: the execution it started, or why it was skipped."""
+    found = context.store.firings.listed(
+        agent=agent, states=[] if state is None else [state], limit=limit, offset=offset
+    )
+    return [firing_shape(firing) for firing in found]

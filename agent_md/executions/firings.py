@@ -1,0 +1,72 @@
+"""Firings: the occasions at which a trigger fires, as frozen data.
+
+A firing is a row before it is an execution, and there is one for each slot of a schedule, each set of changed files and
+each delivery of a webhook: so none is started twice, and what is not started says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NewType
+
+from agent_md.executions.model import ExecutionId, TriggerKind
+
+__all__ = ["Firing", "FiringId", "FiringState", "Followed", "NewFiring", "Pause", "slot_key"]
+
+FiringId = NewType("FiringId", int)
+
+
+class FiringState(StrEnum):
+    """What became of a firing; only `due` ever changes."""
+
+    DUE = "due"
+    STARTED = "started"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFiring:
+    """A firing to add. An agent has one with this `trigger` and `key`, whoever adds it and however often."""
+
+    agent: str
+    trigger: TriggerKind
+    key: str
+    due_at: float
+    message: str | None = None
+    """What the agent is told; None: as if it were run without a message."""
+    reason: str | None = None
+    """Why it is skipped at once; None: it is due."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firing(NewFiring):
+    """A stored firing."""
+
+    id: FiringId
+    state: FiringState
+    execution_id: ExecutionId | None = None
+    decided_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What is known of an agent's trigger. `anchor` is when it was first seen as it is now; what came up to `looked_at`
+    has its firings."""
+
+    anchor: float
+    looked_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Triggers that are paused: those of one agent, or of all (None)."""
+
+    agent: str | None
+    by: str
+    at: float
+
+
+def slot_key(at: float) -> str:
+    """The key of the slot of a schedule: its instant, to the millisecond."""
+    return f"{at:.3f}"

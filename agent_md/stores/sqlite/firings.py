@@ -1,0 +1,144 @@
+"""Triggers and their firings on SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from agent_md.agents.names import name_key
+from agent_md.errors import FiringDecided
+from agent_md.executions.firings import Firing, FiringId, FiringState, Followed, NewFiring, Pause
+from agent_md.executions.model import ExecutionId, TriggerKind
+from agent_md.ports import Clock
+from agent_md.stores.sqlite.database import Database
+from agent_md.stores.sqlite.rows import dump
+
+__all__ = ["SqliteFirings"]
+
+_ALL = ""
+"""Stands for all agents in the table of pauses; no agent is named so."""
+_FIRING = "SELECT id, agent, trigger, key, due_at, message, state, reason, execution_id, decided_at FROM firings"
+
+
+class SqliteFirings:
+    """`agent_md.ports.Firings` on SQLite."""
+
+    def __init__(self, db: Database, clock: Clock) -> None:
+        self._db = db
+        self._clock = clock
+
+    def follow(self, agent: str, trigger: TriggerKind, digest: str) -> Followed:
+        where = (name_key(agent), trigger)
+        row = self._db.one("SELECT digest, anchor, looked_at FROM triggers WHERE agent = ? AND trigger = ?", *where)
+        if row is not None and row[0] == digest:
+            return Followed(row[1], row[2])
+        now = self._clock()
+        with self._db.write():
+            self._db.run("INSERT OR REPLACE INTO triggers VALUES (?, ?, ?, ?, ?)", *where, digest, now, now)
+        return Followed(now, now)
+
+    def followed(self, agent: str, trigger: TriggerKind, digest: str) -> Followed | None:
+        row = self._db.one(
+            "SELECT anchor, looked_at FROM triggers WHERE agent = ? AND trigger = ? AND digest = ?",
+            *(name_key(agent), trigger, digest),
+        )
+        return None if row is None else Followed(row[0], row[1])
+
+    def advance(self, agent: str, trigger: TriggerKind, *, after: float, upto: float, new: Sequence[NewFiring]) -> bool:
+        with self._db.write():
+            moved = self._db.run(
+                "UPDATE triggers SET looked_at = ? WHERE agent = ? AND trigger = ? AND looked_at = ?",
+                *(upto, name_key(agent), trigger, after),
+            )
+            if moved != 1:
+                return False
+            for firing in new:
+                self._add(firing)
+        return True
+
+    def add(self, new: NewFiring) -> Firing:
+        with self._db.write():
+            self._add(new)
+            row = self._db.one(
+                f"{_FIRING} WHERE agent_key = ? AND trigger = ? AND key = ?", name_key(new.agent), new.trigger, new.key
+            )
+        return _to_firing(row)
+
+    def _add(self, new: NewFiring) -> None:
+        skipped = new.reason is not None
+        self._db.run(
+            "INSERT OR IGNORE INTO firings"
+            " (agent_key, agent, trigger, key, due_at, message, state, reason, decided_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            *(name_key(new.agent), new.agent, new.trigger, new.key, new.due_at, new.message),
+            *(FiringState.SKIPPED if skipped else FiringState.DUE, new.reason, self._clock() if skipped else None),
+        )
+
+    def skip(self, firing_id: FiringId, reason: str) -> bool:
+        with self._db.write():
+            changed = self._db.run(
+                "UPDATE firings SET state = ?, reason = ?, decided_at = ? WHERE id = ? AND state = ?",
+                *(FiringState.SKIPPED, reason, self._clock(), firing_id, FiringState.DUE),
+            )
+        return changed == 1
+
+    def due(self) -> list[Firing]:
+        return [_to_firing(row) for row in self._db.all(f"{_FIRING} WHERE state = 'due' ORDER BY id")]
+
+    def listed(
+        self,
+        *,
+        agent: str | None = None,
+        states: Collection[FiringState] = (),
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Firing]:
+        rows = self._db.all(
+            f"{_FIRING} WHERE (? IS NULL OR agent_key = ?)"
+            " AND (? = 0 OR state IN (SELECT value FROM json_each(?))) ORDER BY id DESC LIMIT ? OFFSET ?",
+            *(agent, None if agent is None else name_key(agent), len(states), dump(list(states))),
+            *(-1 if limit is None else limit, offset),
+        )
+        return [_to_firing(row) for row in rows]
+
+    def pause(self, agent: str | None, by: str) -> None:
+        with self._db.write():
+            key = _ALL if agent is None else name_key(agent)
+            self._db.run("INSERT OR IGNORE INTO trigger_pauses VALUES (?, ?, ?)", key, by, self._clock())
+
+    def resume(self, agent: str | None) -> None:
+        with self._db.write():
+            if agent is None:
+                self._db.run("DELETE FROM trigger_pauses")
+            else:
+                self._db.run("DELETE FROM trigger_pauses WHERE agent = ?", name_key(agent))
+
+    def pauses(self) -> list[Pause]:
+        rows = self._db.all("SELECT agent, by, at FROM trigger_pauses ORDER BY agent")
+        return [Pause(None if agent == _ALL else agent, by, at) for agent, by, at in rows]
+
+    # For the store, inside the transaction that creates an execution
+
+    def start(self, firing_id: FiringId, execution_id: ExecutionId) -> None:
+        """Notes the execution that a firing started. Raises FiringDecided when it is not due."""
+        changed = self._db.run(
+            "UPDATE firings SET state = ?, execution_id = ?, decided_at = ? WHERE id = ? AND state = ?",
+            *(FiringState.STARTED, execution_id, self._clock(), firing_id, FiringState.DUE),
+        )
+        if changed != 1:
+            raise FiringDecided(f"firing {firing_id} was started or skipped by another process; nothing was created")
+
+
+def _to_firing(row: Any) -> Firing:
+    return Firing(
+        id=FiringId(row[0]),
+        agent=row[1],
+        trigger=TriggerKind(row[2]),
+        key=row[3],
+        due_at=row[4],
+        message=row[5],
+        state=FiringState(row[6]),
+        reason=row[7],
+        execution_id=None if row[8] is None else ExecutionId(row[8]),
+        decided_at=row[9],
+    )

@@ -1,0 +1,84 @@
+"""From firings to executions: each firing that is due is started, or skipped with its reason."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from agent_md.agents.registry import Registry
+from agent_md.errors import AgentmdError, ConversationWaiting, FiringDecided, UsageError
+from agent_md.executions.firings import Firing, FiringState
+from agent_md.executions.model import Execution, Status, TriggerKind
+from agent_md.ports import Store
+from agent_md.triggers.pauses import paused_by
+
+__all__ = ["FiringStarter", "StartFiring"]
+
+log = logging.getLogger(__name__)
+
+StartFiring = Callable[[Firing], Execution]
+"""Creates the execution of a firing, queued. Raises UsageError when the agent cannot run, FiringDecided."""
+
+
+class FiringStarter:
+    """Starts what is due. Nothing of a firing is lost if this is cut: what is still due is started by the next one."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Callable[[], Registry],
+        start: StartFiring,
+        told: Callable[[Firing], object] = lambda _: None,
+    ) -> None:
+        """`told` is called with each firing that was skipped."""
+        self._store = store
+        self._registry = registry
+        self._start = start
+        self._told = told
+
+    def start_due(self) -> list[Execution]:
+        """The executions that were created, in the order of their firings. Raises StoreError."""
+        started = []
+        for firing in self._store.firings.due():
+            earlier = self._earlier(firing)
+            if earlier is not None and earlier.created_at >= firing.due_at:
+                continue  # of those that are caught up, one runs after the other
+            reason = self._refusal(firing, earlier)
+            if reason is None:
+                try:
+                    started.append(self._start(firing))
+                    continue
+                except FiringDecided:
+                    continue
+                except ConversationWaiting as error:
+                    reason = f"waiting: execution {', '.join(map(str, error.waiting))} waits for a human"
+                except UsageError as error:
+                    reason = str(error)
+            self._skip(firing, reason)
+        return started
+
+    def _skip(self, firing: Firing, reason: str) -> None:
+        if self._store.firings.skip(firing.id, reason):
+            log.info("%s of %s, due at %s: skipped: %s", firing.trigger, firing.agent, firing.due_at, reason)
+            self._told(replace(firing, state=FiringState.SKIPPED, reason=reason))
+
+    def _refusal(self, firing: Firing, earlier: Execution | None) -> str | None:
+        """Why it is not even tried."""
+        pause = paused_by(self._store.firings.pauses(), firing.agent)
+        if pause is not None:
+            return f"paused by {pause.by}"
+        try:
+            spec = self._registry().get(firing.agent).spec
+        except AgentmdError as error:
+            return str(error)
+        if not spec.enabled:
+            return f"disabled in {spec.source_path}"
+        return None if earlier is None else f"overlapping: execution {earlier.id} still works"
+
+    def _earlier(self, firing: Firing) -> Execution | None:
+        """The scheduled execution of its agent that still works, if it is a tick."""
+        if firing.trigger is not TriggerKind.SCHEDULE:
+            return None
+        working = self._store.executions(statuses=(Status.QUEUED, Status.RUNNING), agent=firing.agent)
+        return next((execution for execution in working if execution.trigger is TriggerKind.SCHEDULE), None)

@@ -1,0 +1,116 @@
+"""Firings in memory: the fake of `agent_md.ports.Firings`, held to the same contract suite as the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
+
+from agent_md.agents.names import name_key
+from agent_md.errors import FiringDecided
+from agent_md.executions.firings import Firing, FiringId, FiringState, Followed, NewFiring, Pause
+from agent_md.executions.model import ExecutionId, TriggerKind
+from tests.support.memory_state import MemoryState
+
+__all__ = ["MemoryFirings"]
+
+
+class MemoryFirings:
+    """The `Firings` port on the tables of a `MemoryState`."""
+
+    def __init__(self, state: MemoryState) -> None:
+        self._state = state
+
+    def follow(self, agent: str, trigger: TriggerKind, digest: str) -> Followed:
+        if known := self.followed(agent, trigger, digest):
+            return known
+        with self._state.transaction():
+            self._state.version += 1
+            begun = Followed(self._state.now(), self._state.now())
+            self._state.triggers[name_key(agent), trigger] = (digest, begun)
+            return begun
+
+    def followed(self, agent: str, trigger: TriggerKind, digest: str) -> Followed | None:
+        with self._state.lock:
+            known = self._state.triggers.get((name_key(agent), trigger))
+            return known[1] if known and known[0] == digest else None
+
+    def advance(self, agent: str, trigger: TriggerKind, *, after: float, upto: float, new: Sequence[NewFiring]) -> bool:
+        with self._state.transaction():
+            digest, known = self._state.triggers[name_key(agent), trigger]
+            if known.looked_at != after:
+                return False
+            self._state.version += 1
+            self._state.triggers[name_key(agent), trigger] = (digest, replace(known, looked_at=upto))
+            for firing in new:
+                self._add(firing)
+            return True
+
+    def add(self, new: NewFiring) -> Firing:
+        with self._state.transaction():
+            return self._add(new)
+
+    def _add(self, new: NewFiring) -> Firing:
+        for firing in self._state.firings.values():
+            if (name_key(firing.agent), firing.trigger, firing.key) == (name_key(new.agent), new.trigger, new.key):
+                return firing
+        self._state.version += 1
+        skipped = new.reason is not None
+        state = FiringState.SKIPPED if skipped else FiringState.DUE
+        number = FiringId(len(self._state.firings) + 1)
+        made = Firing(**asdict(new), id=number, state=state, decided_at=self._state.now() if skipped else None)
+        self._state.firings[number] = made
+        return made
+
+    def skip(self, firing_id: FiringId, reason: str) -> bool:
+        return self._decide(firing_id, state=FiringState.SKIPPED, reason=reason)
+
+    def start(self, firing_id: FiringId, execution_id: ExecutionId) -> None:
+        if not self._decide(firing_id, state=FiringState.STARTED, execution_id=execution_id):
+            raise FiringDecided(f"firing {firing_id} was decided before")
+
+    def _decide(self, firing_id: FiringId, **fields: object) -> bool:
+        with self._state.transaction():
+            firing = self._state.firings.get(firing_id)
+            if firing is None or firing.state is not FiringState.DUE:
+                return False
+            self._state.version += 1
+            self._state.firings[firing_id] = replace(firing, decided_at=self._state.now(), **fields)  # type: ignore[arg-type]
+            return True
+
+    def due(self) -> list[Firing]:
+        return self.listed(states=[FiringState.DUE])[::-1]
+
+    def listed(
+        self,
+        *,
+        agent: str | None = None,
+        states: Collection[FiringState] = (),
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Firing]:
+        with self._state.lock:
+            found = [
+                firing
+                for firing in reversed(self._state.firings.values())
+                if (agent is None or name_key(agent) == name_key(firing.agent))
+                and (not states or firing.state in states)
+            ]
+        return found[offset : None if limit is None else offset + limit]
+
+    def pause(self, agent: str | None, by: str) -> None:
+        with self._state.transaction():
+            self._state.version += 1
+            key = "" if agent is None else name_key(agent)
+            self._state.pauses.setdefault(key, Pause(key or None, by, self._state.now()))
+
+    def resume(self, agent: str | None) -> None:
+        with self._state.transaction():
+            self._state.version += 1
+            if agent is None:
+                self._state.pauses.clear()
+            else:
+                self._state.pauses.pop(name_key(agent), None)
+
+    def pauses(self) -> list[Pause]:
+        with self._state.lock:
+            return [pause for _, pause in sorted(self._state.pauses.items())]
