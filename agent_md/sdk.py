@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from agent_md.errors import ToolError
 from agent_md.executions.json_values import MAX_DEPTH, PAYLOAD_LIMIT, is_too_deep, json_size
@@ -41,6 +41,13 @@ __all__ = [
 ]
 
 OPTIONS_ATTRIBUTE = "__agentmd_options__"
+
+_ELSEWHERE = {
+    "resolve_path": "`context().resolve_path(path)`, which gives the path, or raises ToolError",
+    "workspace_root": "`context().workspace`",
+    "agent_name": "`context().agent`",
+    "agent_paths": "`context().resolve_path(alias)` for one of them",
+}
 
 T = TypeVar("T")
 F = TypeVar("F")
@@ -189,13 +196,21 @@ def context() -> Context:
 
 
 def tool_options(
-    *, requires_approval: bool = False, read_only: bool = False, idempotent: bool = False, timeout: float | None = None
+    *misplaced: Any,
+    requires_approval: bool = False,
+    read_only: bool = False,
+    idempotent: bool = False,
+    timeout: float | None = None,
 ) -> Callable[[F], F]:
     """Declares what a tool is, above or below `@tool`:
 
     `requires_approval`: a human confirms every call; `read_only`, `idempotent`: it may be run again after a crash;
     `timeout`: seconds after which a call is given up. Raises ValueError for a timeout that is no number above 0.
     """
+    if misplaced:
+        raise TypeError(
+            "tool_options takes names only, and needs parentheses: write @tool_options(requires_approval=True)"
+        )
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
         raise ValueError(f"timeout is {timeout!r}, expected a number of seconds above 0")
     options = ToolOptions(requires_approval, read_only, idempotent, timeout)
@@ -264,3 +279,14 @@ def _json(name: str, value: Any) -> Any:
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} is not JSON: {error}") from None
     return data
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> NoReturn:
+        """Says what to write instead of names that another program of this name had here."""
+        if name in _ELSEWHERE:
+            raise ImportError(
+                f"agent_md.sdk has no {name}; write `from agent_md.sdk import context`, and {_ELSEWHERE[name]}"
+            )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 
+from agent_md.agents.formats import duration
 from agent_md.agents.rules import RuleInvalid, parse_rule
 from agent_md.agents.spec import OnPending, RunSettings
 from agent_md.agents.values import Section
+from agent_md.agents.yamltree import Scalar
 
 __all__ = ["HISTORY", "ON_PENDING", "PROVIDERS", "SETTINGS", "Defaults", "non_empty", "read_settings", "rule"]
 
@@ -60,7 +63,7 @@ def read_settings(section: Section, base: RunSettings) -> RunSettings:
         base,
         temperature=section.number_or_none("temperature", base.temperature, 0, 2),
         max_tokens=section.integer_or_none("max_tokens", base.max_tokens, 1),
-        timeout=float(section.number("timeout", base.timeout, 1)),
+        timeout=_seconds(section, "timeout", base.timeout),
         max_tool_calls=section.integer("max_tool_calls", base.max_tool_calls, 0),
         max_tool_result_bytes=section.integer("max_tool_result_bytes", base.max_tool_result_bytes, 1000),
         max_execution_tokens=section.integer("max_execution_tokens", base.max_execution_tokens, 1),
@@ -68,6 +71,15 @@ def read_settings(section: Section, base: RunSettings) -> RunSettings:
         max_cost_usd_per_day=section.number_or_none("max_cost_usd_per_day", base.max_cost_usd_per_day, 0),
         loop_detection=section.flag("loop_detection", base.loop_detection),
     )
+
+
+def _seconds(section: Section, key: str, default: float) -> float:
+    node = section.node(key)
+    if isinstance(node, Scalar):
+        with suppress(ValueError):
+            section.note(key, f"expected a number of seconds; write {key}: {duration(node.text):g}")
+            return default
+    return float(section.number(key, default, 1))
 
 
 def rule(text: str) -> str:

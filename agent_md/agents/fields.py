@@ -16,6 +16,7 @@ from agent_md.agents.rules import EVERYTHING
 from agent_md.agents.source import Mark
 from agent_md.agents.spec import AgentSpec, OnPending
 from agent_md.agents.values import Section, json_safe, note_cut_texts
+from agent_md.agents.yamltree import Entry
 from agent_md.errors import AgentFileInvalid
 
 __all__ = ["FIELDS", "RESERVED", "Parsed", "parse_agent", "read_agent"]
@@ -46,6 +47,8 @@ FIELDS = (
     "metadata",
 )
 RESERVED = ("inputs", "output", "imports", "hooks")
+_INSTRUCTIONS = ("prompt", "system_prompt", "system", "instructions")
+"""Keys that other programs have for what is the body here."""
 _ELSEWHERE = {key: f"settings.{key}" for key in SETTINGS} | {
     "provider": "model.provider",
     "base_url": "model.base_url",
@@ -103,7 +106,7 @@ def _spec(section: Section, document: Document, name: str, source_path: str, def
     return AgentSpec(
         name=name,
         body=document.body,
-        model=read_model(section.section("model"), defaults),
+        model=read_model(section, defaults),
         description=section.prose("description", ""),
         icon=section.text("icon", formats.icon, default_icon(name)),
         enabled=section.flag("enabled", True),
@@ -133,7 +136,13 @@ def _check_keys(section: Section) -> None:
     for key in RESERVED:
         if entry := section.mapping.entries.get(key):
             section.source.note(entry.mark, f"{key}: not supported yet; remove it")
-    section.check_keys((*FIELDS, *RESERVED), _ELSEWHERE)
+    section.check_keys((*FIELDS, *RESERVED), _ELSEWHERE, _instructions)
+
+
+def _instructions(entry: Entry) -> str | None:
+    if entry.key not in _INSTRUCTIONS:
+        return None
+    return "what the agent is told is the text below the second ---; write it there, and remove this"
 
 
 def _name(section: Section, source_path: str) -> str | None:

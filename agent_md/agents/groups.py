@@ -7,10 +7,11 @@ from typing import Literal, TypeVar, cast
 
 from agent_md.agents import formats
 from agent_md.agents.cron import parse_cron
-from agent_md.agents.defaults import PROVIDERS, Defaults, non_empty
+from agent_md.agents.defaults import PROVIDERS, SETTINGS, Defaults, non_empty
+from agent_md.agents.names import nearest
 from agent_md.agents.spec import ModelRef, NotifyTarget, PathMount, Secret, Trigger
 from agent_md.agents.values import Section, read_text
-from agent_md.agents.yamltree import Mapping, Node
+from agent_md.agents.yamltree import Entry, Mapping, Node, Scalar
 from agent_md.executions.deliveries import HookEvent
 
 __all__ = ["read_model", "read_notify", "read_paths", "read_secrets", "read_trigger"]
@@ -25,9 +26,14 @@ _TRIGGER_KEYS = {
 _EVENTS = tuple(str(event) for event in HookEvent)
 
 
-def read_model(section: Section, defaults: Defaults) -> ModelRef:
-    """The model, with what is missing from the defaults. The default model's name only goes with its provider."""
-    section.check_keys(("provider", "name", "base_url", "url"))
+def read_model(top: Section, defaults: Defaults) -> ModelRef:
+    """The model of a file, `PROVIDER/NAME` or a mapping, with what is missing from the defaults. The default model's name
+    only goes with its provider."""
+    if isinstance(top.node("model"), Scalar):
+        named = top.text("model", lambda text: _named_model(text, defaults), None)
+        return named or ModelRef(defaults.provider, defaults.model or "")
+    section = top.section("model")
+    section.check_keys(("provider", "name", "base_url", "url"), advice=_belongs_to_settings)
     provider = section.word("provider", PROVIDERS, defaults.provider)
     default = defaults.model if provider == defaults.provider else None
     name = section.text("name", non_empty, default)
@@ -35,6 +41,22 @@ def read_model(section: Section, defaults: Defaults) -> ModelRef:
         section.note("name", f"there is no default model of {provider}; add one such as name: MODEL")
     base_url = section.text(section.alias("base_url", "url"), formats.model_url, None)
     return ModelRef(provider, name or "", base_url)
+
+
+def _named_model(text: str, defaults: Defaults) -> ModelRef:
+    provider, slash, name = text.partition("/")
+    if slash and provider in PROVIDERS and name.strip():
+        return ModelRef(provider, name)
+    near = nearest(provider, PROVIDERS) if slash else None
+    line = f"{near or defaults.provider}/{name if near else text}"
+    raise ValueError(f'"{text}" is no PROVIDER/NAME; write model: {line} (the providers are {", ".join(PROVIDERS)})')
+
+
+def _belongs_to_settings(entry: Entry) -> str | None:
+    if entry.key not in SETTINGS:
+        return None
+    value = entry.value.text if isinstance(entry.value, Scalar) else "…"
+    return f"it is one of settings, beside model; write settings: {{{entry.key}: {value}}}"
 
 
 def read_trigger(section: Section) -> Trigger:

@@ -56,11 +56,17 @@ class Section:
         node = self.node(key) or self.mapping
         self.source.note(node.mark, f"{self.name(key)}: {text}")
 
-    def check_keys(self, known: Collection[str], elsewhere: dict[str, str] | None = None) -> None:
-        """Notes every key that is not known; `elsewhere` says for a key where it belongs."""
+    def check_keys(
+        self,
+        known: Collection[str],
+        elsewhere: dict[str, str] | None = None,
+        advice: Callable[[Entry], str | None] = lambda entry: None,
+    ) -> None:
+        """Notes every key that is not known; `elsewhere` says for a key where it belongs, `advice` what to write."""
         for entry in self.mapping.entries.values():
             if entry.key not in known:
-                self.source.note(entry.mark, f"{self.name(entry.key)}: {_unknown(entry, known, elsewhere or {})}")
+                text = advice(entry) or _unknown(entry, known, elsewhere or {})
+                self.source.note(entry.mark, f"{self.name(entry.key)}: {text}")
 
     def alias(self, key: str, other: str) -> str:
         """The one of two names of a field that is given; both together are a mistake."""

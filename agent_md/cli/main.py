@@ -157,6 +157,10 @@ def _run() -> int:
 def _wrong_usage(error: typer.TyperException) -> int:
     context: typer.Context | None = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "agentmd"
+    missing = _what_is_missing(error)
+    if missing is not None:
+        _complain(missing)
+        return error.exit_code
     message = _plain(one_line(error.format_message()))
     if (found := _SUGGESTION.fullmatch(message)) is not None:
         near = (found["commands"] or found["options"]).replace("'", "").replace(", ", " or ")
@@ -164,6 +168,16 @@ def _wrong_usage(error: typer.TyperException) -> int:
     else:
         _complain(f"{message.rstrip('.')}; see `{command} --help`")
     return error.exit_code
+
+
+def _what_is_missing(error: typer.TyperException) -> str | None:
+    """For an argument that was not given: which one, and a line that has it."""
+    context, parameter = getattr(error, "ctx", None), getattr(error, "param", None)
+    if type(error).__name__ != "MissingParameter" or context is None or parameter is None:
+        return None
+    example = (context.command.help or "").partition("Example: ")[2].strip()
+    name = parameter.metavar or parameter.name
+    return f"{context.command_path}: {name} is missing ({parameter.help.rstrip('.')}). Write for example: {example}"
 
 
 def _plain(message: str) -> str:

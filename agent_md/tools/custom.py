@@ -18,6 +18,7 @@ from agent_md.tools.arguments import action_digest
 from agent_md.tools.base import Plan, Settled, SettledState, TargetChanged, Tool, ToolOptions
 from agent_md.tools.injected import check_callable, with_injected
 from agent_md.tools.langchain_schema import parameters_of, validate_with
+from agent_md.tools.module_hints import awaited_requests, instead_of, never_made
 from agent_md.tools.results import one_line
 from agent_md.tools.running import result_of, run_langchain_tool
 from agent_md.tools.threads import ToolThreads
@@ -57,12 +58,13 @@ def load_custom_tools(
     for name in dict.fromkeys(modules):
         module = ToolModule(tools_dir, name)
         try:
-            found = _tools_in(module.load(module.read()))
+            source = module.read()
+            loaded = module.load(source)
         except ModuleUnusable as error:
-            mistakes.append(str(error))
+            mistakes.append(_better(name, modules, module) or str(error))
             continue
-        if not found:
-            mistakes.append(f"{module.path}: there is no tool in it; decorate a function with langchain_core's @tool")
+        found = _tools_in(loaded)
+        mistakes += _wrong_in(module, source, loaded, found)
         for tool in found:
             try:
                 _check_name(tool.name, taken)
@@ -74,6 +76,22 @@ def load_custom_tools(
     if mistakes:
         raise AgentFileInvalid("\n".join(mistakes))
     return tools
+
+
+def _wrong_in(module: ToolModule, source: Source, loaded: ModuleType, found: Sequence[BaseTool]) -> list[str]:
+    wrong = [f"{module.path}: {text}" for text in never_made(loaded, found)]
+    wrong += [
+        f"{module.path}, line {line}: {request}() gives the answer itself; write it without await"
+        for line, request in awaited_requests(source.files[module.name].data)
+    ]
+    if found or wrong:
+        return wrong
+    return [f"{module.path}: there is no tool in it; decorate a function with langchain_core's @tool"]
+
+
+def _better(name: str, modules: Sequence[str], module: ToolModule) -> str | None:
+    """What to write instead of a name that is no module."""
+    return None if module.path.exists() else instead_of(name, modules, module.folder)
 
 
 class CustomTool:

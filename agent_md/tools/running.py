@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import re
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from agent_md.errors import ClaimLost, StoreError, ToolError
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
 __all__ = ["result_of", "run_langchain_tool"]
+
+_AWAITED = re.compile(r"\bawait\b.*\b(?:request_(?:confirmation|input|choice|questions)|interrupt)\(")
 
 _PASSED_ON = (Pause, ToolError, ClaimLost, StoreError)
 """What is not the tool's own failure: a pause, an error with a text for the model, and the end of this driver."""
@@ -48,7 +52,7 @@ def result_of(tool: str, outcome: Outcome) -> Any:
     error = _ungrouped(outcome.error)
     if isinstance(error, _PASSED_ON):
         raise error
-    raise ToolError(_failure(tool, outcome.error)) from outcome.error
+    raise ToolError(_failure(tool, outcome.error) + _advice(outcome.error)) from outcome.error
 
 
 def _ungrouped(error: BaseException) -> BaseException:
@@ -110,3 +114,11 @@ def _failure(tool: str, error: BaseException) -> str:
         message = ""
     kind = type(error).__name__
     return storable(bounded(f"{tool} failed: {kind}: {message}" if message else f"{tool} failed: {kind}"))
+
+
+def _advice(error: BaseException) -> str:
+    """What to write instead, for an answer that is awaited: the functions that ask are no coroutines."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not (isinstance(error, TypeError) and frames and _AWAITED.search(frames[-1].line or "")):
+        return ""
+    return ". The functions of agent_md.sdk that ask give the answer itself: write them without await"

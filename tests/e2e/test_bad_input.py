@@ -34,11 +34,14 @@ def message_of(ended: Finished, code: int = 2) -> str:
     ("args", "message"),
     [
         (["rnu"], "No such command 'rnu'; did you mean run?"),
-        (["run"], "Missing argument 'AGENT'; see `agentmd run --help`"),
+        (["run"], "agentmd run: AGENT is missing (The agent's name). Write for example: agentmd run cleaner"),
         (["run", "cleaner", "--jsn"], "No such option: --jsn; did you mean --json?"),
         (["run", "cleaner", "--message"], "Option '--message' requires an argument"),
         (["run", "cleaner", "--on-ask", "maybe"], "'maybe' is not one of 'wait', 'deny', 'fail'; see `agentmd run"),
-        (["respond"], "Missing argument 'ID'; see `agentmd respond --help`"),
+        (
+            ["respond"],
+            "agentmd respond: ID is missing (Its number, as `pending` shows it). Write for example: agentmd respond 42 --yes",
+        ),
         (
             ["respond", "x", "--yes"],
             "'x' is not the number of an execution (`agentmd pending` and `agentmd logs` show them); see `agentmd respond --help`",

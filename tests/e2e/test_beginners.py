@@ -118,7 +118,7 @@ def test_a_file_with_mistakes_is_near_too(notes: AgentFolder) -> None:
         (["repond", "1"], "respond"),
         (["run", "notes", "--mesage", "x"], "--message"),
         (["lsit"], "list"),
-        (["stat"], "start or status"),
+        (["statu"], "status or start"),
         (["respond", "1", "--yess"], "--yes"),
     ],
 )
