@@ -20,7 +20,6 @@ _INSTEAD = {
     "InjectedState": "there is no graph state for tools: take what it needs as an argument, or from agent_md.sdk.context()",
     "InjectedStore": "there is no LangGraph store: keep data in files, below agent_md.sdk.context().workspace",
 }
-_BY_LANGCHAIN = ("callbacks", "run_manager")
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -41,8 +40,11 @@ def check_callable(tool: BaseTool) -> None:
         raise ValueError(
             f"{tool.name} is run as a sync tool, but its function is async, and would never be awaited: {mend}"
         )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ValueError(f"the function of {tool.name} is a generator, and would give nothing: return one result")
     for name, annotation in _injected(tool).items():
         _check_injected(tool, name, annotation)
+    _check_names(tool)
     _check_signature(tool, function)
 
 
@@ -98,6 +100,37 @@ def _has_default(tool: BaseTool, name: str) -> bool:
     return parameter is not None and parameter.default is not parameter.empty
 
 
+def _check_names(tool: BaseTool) -> None:
+    """Whether each argument can be given by its name."""
+    names = _names_of(tool)
+    if "config" in names and hasattr(tool, "coroutine"):
+        raise ValueError(
+            f"the argument config of {tool.name} would never be given: LangChain keeps this name for its own; "
+            "give it another name, or declare it as RunnableConfig"
+        )
+    if "self" in names:
+        raise ValueError(
+            f"{tool.name} is a method, which @tool does not bind to an object: make it a function, or use "
+            "StructuredTool.from_function(object.method)"
+        )
+    fields = _fields_of(tool.args_schema)
+    for name in names:
+        alias = getattr(fields.get(name), "validation_alias", None) or getattr(fields.get(name), "alias", None)
+        if alias not in (None, name):
+            raise ValueError(
+                f"the argument {name} of {tool.name} has the alias {alias!r}, by which no call can give it: "
+                "name the argument itself as the model should"
+            )
+
+
+def _fields_of(schema: Any) -> Mapping[str, Any]:
+    """The fields of a pydantic model, of either version, by name; none for anything else."""
+    if not isinstance(schema, type):
+        return {}
+    fields: Mapping[str, Any] = schema.model_fields if hasattr(schema, "model_fields") else vars(schema)["__fields__"]
+    return fields
+
+
 def _check_signature(tool: BaseTool, function: Callable[..., Any]) -> None:
     """Whether the function takes what its schema lets the model give."""
     from langchain_core.tools import Tool
@@ -107,8 +140,9 @@ def _check_signature(tool: BaseTool, function: Callable[..., Any]) -> None:
     if not parameters or isinstance(tool, Tool):
         return
     injected = _injected(tool)
+    by_langchain = ("callbacks",) if hasattr(tool, "coroutine") else ("run_manager",)
     given = {
-        *(name for name in _BY_LANGCHAIN if name in parameters),
+        *(name for name in by_langchain if name in parameters),
         *(name for name in injected if name in parameters),
     }
     if (config := _get_runnable_config_param(function)) is not None:
@@ -143,17 +177,13 @@ def _names_of(tool: BaseTool) -> dict[str, bool]:
         required = schema.get("required", ())
         return {name: name in required for name in schema.get("properties", {})}
     model: Any = tool.get_input_schema() if schema is None else schema
-    fields = model.model_fields if hasattr(model, "model_fields") else model.__fields__
     injected = _injected(tool)
-    return {name: True for name in fields if name not in {*injected, "args", "kwargs"}}
+    return {name: True for name in _fields_of(model) if name not in {*injected, "args", "kwargs"}}
 
 
 def _without(tool: BaseTool, injected: Mapping[str, Any]) -> dict[str, Any]:
     """The change of the tool by which LangChain does not check what is injected."""
-    schema = tool.args_schema
-    if not isinstance(schema, type):
-        return {}
-    fields: Any = schema.model_fields if hasattr(schema, "model_fields") else schema.__fields__
+    fields = _fields_of(tool.args_schema)
     return {"args_schema": tool.tool_call_schema} if any(name in fields for name in injected) else {}
 
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId, StructuredTool, Tool, tool
 from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 """
 
 
@@ -207,6 +207,31 @@ REFUSED = {
         "class G(BaseModel):\n    x: int\n@tool(args_schema=G)\ndef one(x: int, y: int) -> int:\n    '''One.'''\n    return x",
         r"the function of one does not fit its arguments: nothing gives it y",
     ),
+    "a name of LangChain": (
+        "@tool\ndef one(config: dict) -> int:\n    '''One.'''\n    return 1",
+        r"the argument config of one would never be given: LangChain keeps this name",
+    ),
+    "another name of LangChain": (
+        "@tool\ndef one(run_manager: str) -> int:\n    '''One.'''\n    return 1",
+        r"the function of one does not fit its arguments: nothing gives it run_manager",
+    ),
+    "alias": (
+        "class G(BaseModel):\n    x: int = Field(alias='the-x')\n"
+        "@tool(args_schema=G)\ndef one(x: int) -> int:\n    '''One.'''\n    return x",
+        r"the argument x of one has the alias 'the-x', by which no call can give it",
+    ),
+    "method": (
+        "class C:\n    @tool\n    def one(self, x: int) -> int:\n        '''One.'''\n        return x\none = C().one",
+        r"one is a method, which @tool does not bind to an object",
+    ),
+    "generator": (
+        "@tool\ndef one(x: int):\n    '''One.'''\n    yield x",
+        r"the function of one is a generator, and would give nothing",
+    ),
+    "async generator": (
+        "@tool\nasync def one(x: int):\n    '''One.'''\n    yield x",
+        r"the function of one is a generator, and would give nothing",
+    ),
     "positional only": (
         "@tool\ndef one(x: int, /) -> int:\n    '''One.'''\n    return x",
         r"the function of one does not fit its arguments: it does not take x",
@@ -233,6 +258,14 @@ FITS = {
     "schema as JSON that lets something out": (
         "@tool(args_schema={'type': 'object', 'title': 'one', 'description': 'One.', 'properties': {'x': {}}})\n"
         "def one(x) -> int:\n    return x"
+    ),
+    "alias only in what is written": (
+        "class G(BaseModel):\n    x: int = Field(serialization_alias='the-x')\n"
+        "@tool(args_schema=G)\ndef one(x: int) -> int:\n    '''One.'''\n    return x"
+    ),
+    "schema of pydantic 1": (
+        "from pydantic.v1 import BaseModel as B1\nclass G(B1):\n    x: int\n"
+        "@tool(args_schema=G)\ndef one(x: int) -> int:\n    '''One.'''\n    return x"
     ),
     "run_manager": (
         "class One(BaseTool):\n    name: str = 'one'\n    description: str = 'One.'\n"
