@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from agent_md.cli.money import dollars
 from agent_md.cli.screen import PLAIN, Screen, Style
-from agent_md.cli.text import counted, cut, one_line
+from agent_md.cli.text import counted, cut, one_line, visible
 from agent_md.executions.model import Usage
 
 __all__ = ["HELP", "TYPING", "beginning", "continuing", "totals", "way_back"]
@@ -61,7 +61,9 @@ def continuing(
 
 def _quoted(role: str, text: str, screen: Screen) -> str:
     """What the `user` or the `assistant` said, on one line that is cut to the screen."""
-    return screen.painter(cut(f"  {_SIGNS[role]} {one_line(text.strip())}", screen.width or _WIDEST), Style.DIM)
+    return screen.painter(
+        cut(f"  {_SIGNS[role]} {visible(text.strip(), one_line=True, prose=True)}", screen.width or _WIDEST), Style.DIM
+    )
 
 
 def totals(usages: Sequence[Usage]) -> str:

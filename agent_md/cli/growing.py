@@ -9,17 +9,17 @@ from agent_md.cli.text import visible, width_of
 
 __all__ = ["GrowingText", "VisiblePieces"]
 
-_SEEN = 4
+_SEEN = 9
 """Characters before one on which it depends how that one is shown: a pile of marks is that high."""
-_UNDECIDED = "\ufe0f"
-"""How it is shown depends on the character after it."""
+_UNDECIDED = "\ufe0f\u200c\u200d"
+"""How they are shown depends on the character after them."""
 _TAB = 8
 _INDENT = "  "
 _KEPT_ROWS = 500
 
 
 class VisiblePieces:
-    """`visible` for a text in pieces: what comes out, joined, is what `visible` makes of the whole."""
+    """`visible` for prose in pieces: what comes out, joined, is what `visible` makes of the whole."""
 
     def __init__(self) -> None:
         self._context = ""
@@ -28,10 +28,10 @@ class VisiblePieces:
     def feed(self, piece: str) -> str:
         """What can be shown now; an undecided character at the end comes with the next piece."""
         text = self._held + piece
-        decided = text.removesuffix(_UNDECIDED)
+        decided = text.rstrip(_UNDECIDED)
         self._held = text[len(decided) :]
         before, self._context = self._context, (self._context + decided)[-_SEEN:]
-        return visible(before + decided).removeprefix(visible(before))
+        return visible(before + decided, prose=True).removeprefix(visible(before, prose=True))
 
 
 class GrowingText:

@@ -149,7 +149,7 @@ class QuietOutput(Output):
 
     def event(self, event: Event, execution: Execution, requests: Sequence[tuple[Request, Sequence[Drift]]]) -> None:
         if event.type is EventType.FINAL_ANSWER:
-            say(visible(event.message))
+            say(visible(event.message, prose=True))
         elif event.type is EventType.COMPLETE and event.data.get("error"):
             note(f"{execution.agent}: {event.data['status']}: {event.data['error']}")
         elif event.type is EventType.COMPLETE and event.data.get("cut"):

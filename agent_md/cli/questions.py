@@ -165,10 +165,10 @@ def decision_text(request: Request) -> str:
         case Outcome.APPROVED:
             edited, reason = answer.value.get("args"), answer.value.get("reason")
             how = f" with edited arguments {shown_json(edited)}" if edited is not None else ""
-            return f"approved by {by}{how}" + (f": {one_line(reason)}" if reason else "")
+            return f"approved by {by}{how}" + (f": {_prose(reason)}" if reason else "")
         case Outcome.DENIED:
             reason = (answer.value or {}).get("reason")  # a policy denies without a value what is no confirmation
-            return f"denied by {by}" + (f": {one_line(reason)}" if reason else "")
+            return f"denied by {by}" + (f": {_prose(reason)}" if reason else "")
         case Outcome.ANSWERED:
             return f"answered by {by}: {_answered(request.kind, answer)}"
         case Outcome.EXPIRED:
@@ -341,14 +341,22 @@ def _details(option: dict[str, Any], screen: Screen) -> Iterator[str]:
 def _answered(kind: RequestKind, answer: Answer) -> str:
     match kind:
         case RequestKind.INPUT:
-            return one_line(answer.value["text"])
+            return _prose(answer.value["text"])
         case RequestKind.CHOICE:
             return one_line(", ".join(answer.value["selected"]))
         case RequestKind.QUESTIONS:
-            parts = (f"{question} {_joined(chosen)}" for question, chosen in answer.value["answers"].items())
-            return one_line("; ".join(parts))
+            parts = (
+                f"{one_line(question)} {_prose(_joined(chosen))}"
+                for question, chosen in answer.value["answers"].items()
+            )
+            return "; ".join(parts)
         case _:
             return shown_json(answer.value)
+
+
+def _prose(text: str) -> str:
+    """What a human typed, on one line."""
+    return visible(text, one_line=True, prose=True)
 
 
 def _joined(chosen: str | list[str]) -> str:

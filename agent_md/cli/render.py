@@ -41,6 +41,9 @@ _INDENT = "  "
 _NARROWEST = 12
 """Cells beside a line's head; with fewer the text begins below it."""
 
+_SPEAKERS = ("💬", "✅", "👤", "👉")
+"""Signs of what the agent and the user say; all other texts are shown as they are, to the character."""
+
 _ENDINGS = {
     Status.ERROR: ("❌", ""),
     Status.TIMEOUT: ("⏱", "timeout"),
@@ -97,7 +100,7 @@ def lines_of(at: str, agent: str, said: Said, screen: Screen = PLAIN, *, folded:
     With `folded`, lines that are wider than the screen are folded, and what goes on is indented too.
     """
     sign, text, styles = said
-    first, *rest = visible(text).split("\n")
+    first, *rest = visible(text, prose=sign in _SPEAKERS).split("\n")
     head = f"{at} {one_line(agent)} {sign}"
     if folded and screen.width is not None:
         first, *over = _folded(first, screen.width - width_of(head) - 1, screen.width - len(_INDENT))

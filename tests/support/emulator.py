@@ -113,7 +113,9 @@ class Emulator:
                 self._cell(" ")
         elif character == "\b":
             self._column = max(0, self._column - 1)
-        elif unicodedata.category(character)[0] == "M" or "🏻" <= character <= "🏿":
+        elif (
+            unicodedata.category(character) in ("Mn", "Me") or character in "\u200c\u200d" or "🏻" <= character <= "🏿"
+        ):
             self._rows[self._row][self._column - 1] += character
         else:
             assert character.isprintable(), f"a terminal would obey {character!r}"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from agent_md.cli.text import one_line
+from agent_md.cli.text import visible
 
 __all__ = ["HOSTILE", "LONG", "assert_literal", "assert_shown", "stored", "strings_of"]
 
@@ -40,8 +40,8 @@ LONG = "x" * 100_000 + "END"
 """One line of 100 KB."""
 
 _OBEYED = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\u3164\u115f\u2800\ufeff"
-    "\ud800-\udfff\U000e0000-\U000e0fff]|(?<=z)\u0301{5}"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u2069\u3164\u115f\u2800\ufeff"
+    "\ud800-\udfff\U000e0000-\U000e0fff]|(?<!👩)\u200d|\u200d(?!💻)|(?<=z)\u0301{5}"
 )
 
 
@@ -65,7 +65,7 @@ def assert_shown(output: str, names: Iterable[str] = tuple(HOSTILE), *, times: i
     for name in names:
         texts = {HOSTILE[name], stored(HOSTILE[name])}
         forms = {form for text in texts for form in (text, json.dumps(text, ensure_ascii=False)[1:-1])}
-        shown = {_squeezed(one_line(form)) for form in forms}
+        shown = {_squeezed(visible(form, one_line=True, prose=prose)) for form in forms for prose in (False, True)}
         found = sum(squeezed.count(form) for form in shown)
         assert found >= times, (name, found, sorted(shown), output[-3000:])
 

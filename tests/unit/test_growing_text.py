@@ -14,7 +14,7 @@ from tests.support.hostile import HOSTILE
 BEGINNING = "12:00:00 talker 💬 "
 
 texts = st.text(
-    st.characters(exclude_categories=()) | st.sampled_from("\x1b[31m\ufe0f\u20e3\u0301\u0336❤1#👩\u200d\n\t日")
+    st.characters(exclude_categories=()) | st.sampled_from("\x1b[31m\ufe0f\u20e3\u0301\u0336❤1#👩\u200d\u200cبक्\n\t日")
 )
 
 
@@ -24,25 +24,27 @@ def test_pieces_are_shown_as_the_whole(text: str, sizes: list[int]) -> None:
     for size in [*sizes, len(rest)]:
         shown += pieces.feed(rest[:size])
         rest = rest[size:]
-    assert shown == visible(text + "z")
+    assert shown == visible(text + "z", prose=True)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_the_corpus_in_single_characters(name: str) -> None:
     pieces = VisiblePieces()
-    assert "".join(pieces.feed(character) for character in HOSTILE[name]) == visible(HOSTILE[name])
+    assert "".join(pieces.feed(character) for character in HOSTILE[name]) == visible(HOSTILE[name], prose=True)
 
 
 def printed(text: str, columns: int) -> list[str]:
     """The rows of a terminal on which the text was printed as a run prints it."""
     emulator = Emulator(columns, 1000)
-    first, *rest = visible(text).split("\n")
+    first, *rest = visible(text, prose=True).split("\n")
     emulator.feed("\r\n".join([BEGINNING + first, *("  " + line for line in rest)]))
     return emulator.screen
 
 
 @pytest.mark.parametrize("columns", [20, 33, 80])
-@pytest.mark.parametrize("text", [*HOSTILE.values(), "word " * 60, "日本語" * 50, "a\n\nb\tc\td", "x" * 61, "x" * 62])
+@pytest.mark.parametrize(
+    "text", [*HOSTILE.values(), "می\u200cخواهم " * 9, "word " * 60, "日本語" * 50, "a\n\nb\tc\td", "x" * 61, "x" * 62]
+)
 def test_rows_are_those_of_the_terminal(text: str, columns: int) -> None:
     growing = GrowingText(BEGINNING)
     for character in text:

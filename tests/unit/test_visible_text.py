@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_md.cli.text import cut, fold, is_suspicious, json_line, one_line, pad, visible, width_of, wrapped
+from agent_md.cli.text import (
+    cut,
+    fold,
+    is_suspicious,
+    json_line,
+    one_line,
+    pad,
+    visible,
+    visible_characters,
+    width_of,
+    wrapped,
+)
 
 HARMFUL = [
     ("rm -rf x\r\x1b[2Kls", r"rm -rf x\r\x1b[2Kls"),
@@ -25,13 +36,22 @@ HARMFUL = [
     ("one\u2028two\u2029three\x85four\x0bfive", r"one\u2028two\u2029three\x85four\x0bfive"),
     ("blank\u3164\u115f\u2800", r"blank\u3164\u115f\u2800"),
     ("z" + "\u0301" * 6, "z" + "\u0301" * 4 + r"\u0301\u0301"),
+    ("ก" + "\u0e49" * 6, "ก" + "\u0e49" * 4 + r"\u0e49\u0e49"),
+    ("ب" + "\u064b\u0301" * 3, "ب" + "\u064b\u0301" * 2 + r"\u064b\u0301"),
+    ("\u0f40" + "\u0fb2" * 9, "\u0f40" + "\u0fb2" * 8 + r"\u0fb2"),
+    ("\ufffc and \U00016fe4", r"\ufffc and \U00016fe4"),
+    ("می\u200c\u200cخواهم", r"می\u200c\u200cخواهم"),
+    ("می\u200cx", r"می\u200cx"),
+    ("a\u200cب", r"a\u200cب"),
+    ("क्\u200d\u200dष", r"क्\u200d\u200dष"),
+    ("👩\u200dx", r"👩\u200dx"),
 ]
 
 ORDINARY = [
     "plain text, [list[str]] a[/b].log [link=http://x]y[/link]",
     "Grüße, naïve façade e\u0301 Việt Nam",
     "日本語 한국어 \u1112\u1161\u11ab 中文　全角",
-    "שלום עליכם مرحبا हिन्दी ไทย",
+    "שָׁלוֹם עליכם مَرْحَبًا हिन्दी ไทย བསྒྲུབས་ ཧྐྵྨླྺྼྻྂ",
     "👍🏽 ❤️ ⚠️ 1️⃣ 🇩🇪 ▶ ✅ 🫨",
     r"C:\new\x1b",
 ]
@@ -60,10 +80,39 @@ def test_windows_lines_are_shown_but_no_reason_to_warn() -> None:
     assert not is_suspicious("a\r\nb")
 
 
-def test_a_joined_emoji_is_shown_in_parts_but_no_reason_to_warn() -> None:
-    assert visible("👩\u200d💻") == r"👩\u200d💻"
-    assert not is_suspicious("👩\u200d💻")
-    assert is_suspicious("pass\u200dword")
+JOINED = [
+    "می\u200cخواهم نامه\u200cها",
+    "كتاب\u064e\u200cها",
+    "क्\u200dष क्\u200cष र\u200dय",
+    "ന്\u200d ക്\u200c.",
+    "👩\u200d💻 👨\u200d👩\u200d👧 🏳️\u200d🌈 👩🏽\u200d🚒 🙂\u200d↔️",
+]
+
+
+@pytest.mark.parametrize("text", JOINED)
+def test_joiners_stay_in_prose_and_are_shown_elsewhere_without_a_warning(text: str) -> None:
+    assert visible(text, prose=True) == text
+    escaped = text.replace("\u200c", r"\u200c").replace("\u200d", r"\u200d")
+    assert visible(text) == one_line(text) == escaped
+    assert not is_suspicious(text)
+
+
+@pytest.mark.parametrize(("text", "shown"), HARMFUL)
+def test_prose_hides_nothing_either(text: str, shown: str) -> None:
+    assert visible(text, prose=True) == shown
+
+
+@pytest.mark.parametrize("blank", ["\xa0", "\u2007", "\u202f", "\u205f", "\u1680"])
+def test_a_blank_that_looks_like_another_one_stays_in_prose_alone(blank: str) -> None:
+    text = f"rm{blank}x"
+    assert visible(text) == "rm" + blank.encode("ascii", "backslashreplace").decode() + "x"
+    assert visible(text, prose=True) == text
+    assert not is_suspicious(text)
+
+
+def test_what_is_typed_is_shown_character_by_character() -> None:
+    assert visible_characters("می\u200cخ👩\u200d💻\x1b\t") == [*"می\u200cخ👩", r"\u200d", "💻", r"\x1b", "\t"]
+    assert visible_characters("z" + "\u0301" * 5) == ["z", *["\u0301"] * 4, r"\u0301"]
 
 
 def test_blanks_that_push_the_rest_out_of_sight_are_suspicious() -> None:
@@ -85,7 +134,7 @@ def hidden(character: str) -> bool:
 
 
 anything = st.text(
-    st.characters(exclude_categories=()) | st.sampled_from("\x1b\u202e\u200b\u200d\ufe0f\U000e0041\u0301👩1")
+    st.characters(exclude_categories=()) | st.sampled_from("\x1b\u202e\u200b\u200d\ufe0f\U000e0041\u0301👩💻1بک\u200cक्")
 )
 
 
@@ -98,6 +147,8 @@ def test_nothing_hidden_is_left(text: str) -> None:
 @given(anything)
 def test_visible_text_stays_as_it_is(text: str) -> None:
     assert visible(visible(text)) == visible(text)
+    prose = visible(text, prose=True)
+    assert visible(prose, prose=True) == prose
 
 
 @given(
@@ -108,7 +159,7 @@ def test_visible_text_stays_as_it_is(text: str) -> None:
     )
 )
 def test_letters_numbers_and_signs_are_never_touched(text: str) -> None:
-    assert visible(text) == text
+    assert visible(text, prose=True) == text
 
 
 @given(anything.map(one_line), st.integers(0, 60))
