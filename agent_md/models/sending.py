@@ -7,10 +7,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall
 
 from agent_md.agents.spec import ModelRef
+from agent_md.executions.images import image_of
+from agent_md.models.images import takes_images
 from agent_md.models.responses_api import needs_responses
 
 __all__ = ["briefed", "for_model"]
@@ -35,14 +37,15 @@ _NOTHING = "(no text)"
 def for_model(messages: Sequence[BaseMessage], ref: ModelRef) -> list[BaseMessage]:
     """The messages, with what was said in another provider's form reduced to its text and calls: its thoughts,
     signatures and blocks mean nothing here, and are refused. What came in the form of this model is left as it is, but
-    for an answer without anything in it.
+    for an answer without anything in it. For a model that takes no images a text says where one was: a conversation may
+    have begun with another model.
 
     Results follow their calls, as in `provider_shape`.
     """
     name = _NAMES.get(ref.provider)
     if name is None:
         return list(messages)
-    form = (name, needs_responses(ref))
+    form, sees = (name, needs_responses(ref)), takes_images(ref)
     sent: list[BaseMessage] = []
     calls: dict[str, ToolCall] = {}
     for message in messages:
@@ -58,8 +61,23 @@ def for_model(messages: Sequence[BaseMessage], ref: ModelRef) -> list[BaseMessag
         elif isinstance(message, ToolMessage) and message.tool_call_id in calls:
             call = calls[message.tool_call_id]
             message = message.model_copy(update={"tool_call_id": call["id"], "name": call["name"]})
+        elif isinstance(message, HumanMessage) and not sees:
+            message = _without_images(message)
         sent.append(message)
     return sent
+
+
+def _without_images(message: HumanMessage) -> HumanMessage:
+    if image_of(message.content) is None:
+        return message
+    content = [_named(block) if isinstance(block, dict) else block for block in message.content]
+    return message.model_copy(update={"content": content})
+
+
+def _named(block: dict[str, Any]) -> dict[str, Any]:
+    if block.get("type") != "image":
+        return block
+    return {"type": "text", "text": f"[{block.get('mime_type', 'image')}: it cannot be shown to this model]"}
 
 
 def briefed(messages: Sequence[BaseMessage], text: str) -> list[BaseMessage]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from agent_md.models.endings import REASONS, EndKind, cut_reason
 from agent_md.models.factory import close_model, make_chat_model
 from agent_md.models.failures import ProviderFailure
 from tests.support.driving import Replies, Workspace, call, turn
-from tests.support.provider_server import calling, saying
+from tests.support.gemini import Turn
+from tests.support.provider_server import Answer, calling, saying
 from tests.support.providers import KEY, KEYS, model_at, provider_server
 
 CLIENTS = {
@@ -29,49 +31,63 @@ CLIENTS = {
     "anthropic": "anthropic",
     "ollama": "ollama",
 }
-TABLE = [
-    (client, reason, kind)
-    for client, name in CLIENTS.items()
-    for reason, kind in [*REASONS[name].items(), ("a_new_reason", EndKind.CUT)]
-    if reason not in ("completed", "load")  # no reason of an incomplete answer; a reason that the client leaves out
-]
+
+
+def reasons_of(provider: str) -> list[tuple[str, EndKind]]:
+    """The table of a provider, and a word that is not in it."""
+    table = [*REASONS[CLIENTS[provider]].items(), ("a_new_reason", EndKind.CUT)]
+    # The first is no reason of an answer that is not complete, the other one of an answer that is none.
+    return [(reason, kind) for reason, kind in table if reason not in ("completed", "load")]
+
+
 SCHEMA = {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]}
 TOOLS = [{"type": "function", "function": {"name": "plain", "description": "A tool.", "parameters": SCHEMA}}]
 
 
-async def answered(provider: str, answer: Any) -> AIMessage:
-    """What the real client of the provider makes of an answer."""
-    with provider_server(provider, [answer]) as server:
+@asynccontextmanager
+async def asking(provider: str) -> AsyncIterator[Callable[[Answer], Awaitable[AIMessage]]]:
+    """The real client of a provider: what it makes of an answer that its server gives."""
+    with provider_server(provider, [saying("")]) as server:
         ref = model_at(provider, server.url)
         model = make_chat_model(ref, RunSettings(), environ={KEYS[provider]: KEY}, scripts_dir=Path("none"))
+        bound = model.bind_tools(TOOLS)
+
+        async def ask(answer: Answer) -> AIMessage:
+            server.turns[0] = Turn.of(answer) if provider == "google" else answer
+            return await stream_answer(bound, [HumanMessage("Go.")], lambda text: None)
+
         try:
-            return await stream_answer(model.bind_tools(TOOLS), [HumanMessage("Go.")], lambda text: None)
+            yield ask
         finally:
             await close_model(model)
 
 
 @pytest.mark.filterwarnings("ignore:a_new_reason is not a valid FinishReason")
-@pytest.mark.parametrize(("provider", "reason", "kind"), TABLE)
-async def test_a_reason_says_what_may_be_done_with_the_calls(provider: str, reason: str, kind: EndKind) -> None:
-    answer = calling(("plain", {"key": "A"}), text="Let me see.", reason=reason)
-    if kind in (EndKind.BLOCKED, EndKind.FAILED):
-        with pytest.raises(ProviderFailure) as caught:
-            await answered(provider, answer)
-        assert reason in str(caught.value) or "refused" in str(caught.value)
-        assert not (caught.value.transient and kind is EndKind.BLOCKED)
-        return
-    message = await answered(provider, answer)
-    assert (cut_reason(message) is None) is (kind is EndKind.WHOLE)
-    assert [call["args"] for call in message.tool_calls] == [{"key": "A"}]
+@pytest.mark.parametrize("provider", CLIENTS)
+async def test_a_reason_says_what_may_be_done_with_the_calls(provider: str) -> None:
+    async with asking(provider) as ask:
+        for reason, kind in reasons_of(provider):
+            answer = calling(("plain", {"key": "A"}), text="Let me see.", reason=reason)
+            if kind in (EndKind.BLOCKED, EndKind.FAILED):
+                with pytest.raises(ProviderFailure) as caught:
+                    await ask(answer)
+                assert reason in str(caught.value) or "refused" in str(caught.value), reason
+                assert not (caught.value.transient and kind is EndKind.BLOCKED), reason
+                continue
+            message = await ask(answer)
+            assert (cut_reason(message) is None) is (kind is EndKind.WHOLE), reason
+            assert [call["args"] for call in message.tool_calls] == [{"key": "A"}], reason
 
 
 @pytest.mark.filterwarnings("ignore:a_new_reason is not a valid FinishReason")
 @pytest.mark.parametrize("provider", CLIENTS)
 async def test_an_answer_that_was_cut_before_it_said_anything_is_a_failure(provider: str) -> None:
-    for reason in [reason for reason, kind in REASONS[CLIENTS[provider]].items() if kind is EndKind.CUT]:
-        with pytest.raises(ProviderFailure, match=f"cut before there was anything in it, finish reason {reason}") as it:
-            await answered(provider, saying("", thinking="Hmm." if provider != "google" else "", reason=reason))
-        assert not it.value.transient
+    async with asking(provider) as ask:
+        for reason in [reason for reason, kind in reasons_of(provider) if kind is EndKind.CUT]:
+            words = f"cut before there was anything in it, finish reason {reason}"
+            with pytest.raises(ProviderFailure, match=words) as caught:
+                await ask(saying("", thinking="Hmm." if provider != "google" else "", reason=reason))
+            assert not caught.value.transient
 
 
 def told(provider: str, reason: str) -> dict[str, Any]:

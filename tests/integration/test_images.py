@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,11 +30,21 @@ STARTS = {
 }
 
 
+SEEING = {
+    "google": "gemini-2.5-flash",
+    "openai": "gpt-4o",
+    "responses": "gpt-6-some",
+    "anthropic": "claude-some",
+    "ollama": "llava",
+    "local": "qwen2-vl",
+}
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_it_is_sent(provider: str) -> None:
     stored = human_message({"role": "user", "base64_image": PNG}, "What is this?", "human:1")
     with provider_server(provider, [saying("A dot.")]) as server:
-        ref = model_at(provider, server.url)
+        ref = replace(model_at(provider, server.url), name=SEEING[provider])
         model = make_chat_model(ref, RunSettings(), environ={KEYS[provider]: KEY}, scripts_dir=Path("none"))
         try:
             await stream_answer(model, for_model(messages_from_dict([stored]), ref), lambda text: None)
@@ -104,3 +115,15 @@ def test_which_models_take_images(model: str, takes: bool) -> None:
     refuse_images(ModelRef(provider, name), [{"content": "text", "base64_image": None}])
     with pytest.raises(UsageError, match=f"{model} is not known to take images"):
         refuse_images(ModelRef(provider, name), [{"content": "text"}, {"base64_image": PNG}])
+
+
+@pytest.mark.parametrize("provider", ["openai", "google", "anthropic", "ollama"])
+def test_a_conversation_that_goes_on_with_a_model_that_takes_none_says_where_one_was(provider: str) -> None:
+    """Its agent had another model when the image came; nothing is dropped in silence, and nothing is refused."""
+    history = messages_from_dict([human_message({"role": "user", "base64_image": PNG}, "What is this?", "human:1")])
+    (sent,) = for_model(history, ModelRef(provider, "gpt-3.5-turbo"))
+    assert sent.content == [
+        {"type": "text", "text": "What is this?"},
+        {"type": "text", "text": "[image/png: it cannot be shown to this model]"},
+    ]
+    assert for_model(history, ModelRef(provider, SEEING[provider])) == history
