@@ -4,7 +4,7 @@ BIN := .venv/bin
 # As many at once as there are processors, and few enough that each test has its time.
 PYTEST := $(BIN)/pytest --numprocesses=auto --maxprocesses=4
 
-.PHONY: demo check test stress format benchmark clean
+.PHONY: demo check check-all test stress format benchmark clean
 
 demo: .venv/installed
 	@$(BIN)/python examples/demo.py
@@ -15,6 +15,8 @@ check: .venv/installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PYTEST)
+
+check-all: check stress
 
 test: .venv/installed
 	$(PYTEST)

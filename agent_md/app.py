@@ -275,6 +275,14 @@ class App:
 
         return next_fire(self.reading_store.firings, spec, time.time())
 
+    def paused(self, spec: AgentSpec) -> bool:
+        """Whether an agent has a trigger that is paused."""
+        if spec.trigger.type == "manual":
+            return False
+        from agent_md.triggers.pauses import paused_by
+
+        return paused_by(self.reading_store.firings.pauses(), spec.name) is not None
+
     def next_fires(self, spec: AgentSpec, count: int) -> list[str]:
         """The next fires of an agent's schedule as ISO 8601 in its zone; an interval that has not begun begins now."""
         if spec.trigger.type != "schedule":

@@ -49,7 +49,8 @@ def list_agents(as_json: JsonOption = False, workspace: WorkspaceOption = None) 
         found = {entry.spec.name: _last_run(app, entry.spec.name) for entry in registry.agents}
         left = _left(app, [last for last in found.values() if last is not None])
         coming = {entry.spec.name: app.next_fire(entry.spec) for entry in registry.agents}
-    rows = [_agent_row(entry.spec, found[entry.spec.name], left, coming) for entry in registry.agents]
+        paused = {entry.spec.name for entry in registry.agents if app.paused(entry.spec)}
+    rows = [_agent_row(entry.spec, found[entry.spec.name], left, coming, paused) for entry in registry.agents]
     if as_json:
         folder = app.settings.workspace
         agents = [
@@ -65,9 +66,14 @@ def list_agents(as_json: JsonOption = False, workspace: WorkspaceOption = None) 
 
 
 def _agent_row(
-    spec: AgentSpec, last: Execution | None, left: Collection[ExecutionId], coming: Mapping[str, float | None]
+    spec: AgentSpec,
+    last: Execution | None,
+    left: Collection[ExecutionId],
+    coming: Mapping[str, float | None],
+    paused: Collection[str],
 ) -> AgentRow:
-    return AgentRow(spec, next_run=coming[spec.name], last=last, died=last is not None and last.id in left)
+    died = last is not None and last.id in left
+    return AgentRow(spec, next_run=coming[spec.name], last=last, died=died, paused=spec.name in paused)
 
 
 def _last_run(app: App, agent: str) -> Execution | None:

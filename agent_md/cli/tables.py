@@ -53,12 +53,13 @@ class PendingRow:
 @dataclass(frozen=True, slots=True)
 class AgentRow:
     """An agent to list. `next_run` in seconds since 1970; `last` is its newest execution, whose process may have
-    `died`."""
+    `died`; `paused` = its triggers are."""
 
     spec: AgentSpec
     next_run: float | None = None
     last: Execution | None = None
     died: bool = False
+    paused: bool = False
 
 
 def pending_table(rows: Sequence[PendingRow], screen: Screen = PLAIN, *, now: float) -> list[str]:
@@ -141,16 +142,14 @@ def _length_shared(one: str, other: str) -> int:
 
 
 def trigger_text(trigger: Trigger) -> str:
-    """What starts an agent, in the words of its file: `manual`, `every 5m (not in this version)`,
-    `cron 0 8 * * 1 (Europe/Berlin; not in this version)`, `watch in/* (not in this version)`."""
+    """What starts an agent, in the words of its file: `manual`, `every 5m`, `cron 0 8 * * 1 (Europe/Berlin)`,
+    `watch in/* (not in this version)`."""
     if trigger.type == "manual":
         return "manual"
     if trigger.type == "watch":
-        when = f"watch {', '.join(trigger.paths)}"
-    else:
-        when = f"every {duration_text(trigger.every)}" if trigger.every is not None else f"cron {trigger.cron}"
-    zone = f"{trigger.timezone}; " if trigger.timezone else ""
-    return one_line(f"{when} ({zone}not in this version)")
+        return one_line(f"watch {', '.join(trigger.paths)} (not in this version)")
+    when = f"every {duration_text(trigger.every)}" if trigger.every is not None else f"cron {trigger.cron}"
+    return one_line(f"{when} ({trigger.timezone})" if trigger.timezone else when)
 
 
 def _notes(row: PendingRow, now: float, prefix: str | None) -> list[str]:
@@ -187,10 +186,16 @@ def _agent_cells(row: AgentRow, screen: Screen) -> tuple[str, ...]:
         one_line(row.spec.icon),
         one_line(row.spec.name),
         trigger_text(row.spec.trigger),
-        "–" if row.next_run is None else screen.date_time(row.next_run),
+        _next_run(row, screen),
         "never" if last is None else screen.date_time(last.started_at or last.created_at),
         _agent_status(row),
     )
+
+
+def _next_run(row: AgentRow, screen: Screen) -> str:
+    if row.next_run is not None:
+        return screen.date_time(row.next_run)
+    return "paused" if row.paused and row.spec.trigger.type != "manual" else "–"
 
 
 def _agent_status(row: AgentRow) -> str:

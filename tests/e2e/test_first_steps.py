@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent_md.cli.notifications import NO_SERVER
 from tests.support.agent_folder import AgentFolder, call
 
 
@@ -28,24 +29,29 @@ def test_validate_finds_what_a_run_would_stumble_over(folder: AgentFolder) -> No
 
 def test_what_has_no_effect_is_a_note_wherever_somebody_looks(folder: AgentFolder) -> None:
     fields = (
-        "trigger: {type: schedule, every: 5m}\nmcp: [search]\nnotify: [{url: 'http://127.0.0.1:9', token: '${HOOK}'}]"
+        "trigger: {type: watch, paths: [in]}\nmcp: [search]\nnotify: [{url: 'http://127.0.0.1:9', token: '${HOOK}'}]"
     )
     folder.agent("helper", [{"text": "Done."}], fields)
-    folder.agent("timed", [{"text": "Done."}], "trigger: {type: watch, paths: [in]}")
+    folder.agent("timed", [{"text": "Done."}], "trigger: {type: schedule, every: 5m}")
+    folder.agent("watching", [{"text": "Done."}], "trigger: {type: watch, paths: [in]}")
     notes = ["note: trigger and mcp of helper have no effect in this version"]
-    assert folder.cli("run", "helper").err == f"{notes[0]}\n"
-    assert folder.cli("run", "timed").err == "note: trigger of timed has no effect in this version\n"
+    told = folder.cli("run", "helper").err
+    assert told.startswith(f"{notes[0]}\nnote: no server runs here: `notify` of helper")
+    assert "1 notification could not be delivered yet" in told
+    assert folder.cli("run", "timed").err == ""
+    assert folder.cli("run", "watching").err == "note: trigger of watching has no effect in this version\n"
     notes += [
         "note: the variable HOOK of `notify` is not set; put it into .env or the environment; until then nothing is sent "
         "to 127.0.0.1",
         "note: 127.0.0.1, a host of `notify`, is no address of the public internet: nothing is sent there. If it is meant, "
         "add it to `http.allow_hosts` in config.yaml",
+        f"note: {NO_SERVER.format(agent='helper')}",
     ]
     validated = folder.cli("validate", "helper")
     assert (validated.code, validated.out.splitlines()[1:]) == (0, [f"    {note}" for note in notes])
     explained = folder.cli("explain", "helper")
-    assert explained.out.splitlines()[-3:] == notes
-    assert "  Trigger     every 5m (not in this version)\n" in explained.out
+    assert explained.out.splitlines()[-4:] == notes
+    assert "  Trigger     every 5m\n" in folder.cli("explain", "timed").out
     assert "watch in (not in this version)" in folder.cli("list").out
 
 

@@ -109,7 +109,7 @@ def test_limits_and_trigger() -> None:
     assert "A new run   is started also while one waits for you (on_pending: parallel)" in text
     assert "Limits      50 calls, 500,000 tokens, 90s of work, $0.5, $2 a day" in text
     assert "History     off" in text
-    assert "Trigger     every 5m (not in this version)" in text
+    assert "Trigger     every 5m" in text
     assert "A question  stays open until it is answered" in text
 
 
