@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -64,7 +65,7 @@ def _finder() -> _Finder:
 
 
 class _Finder(MetaPathFinder):
-    """Finds modules of snapshots, and refuses files of their folders that are imported past them: Python would keep the
+    """Finds modules of snapshots, and refuses files of their folders that they import past them: Python would keep the
     first version in the process, whatever is approved later."""
 
     def __init__(self) -> None:
@@ -98,12 +99,23 @@ class _Finder(MetaPathFinder):
     def _refuse(self, fullname: str, path: Sequence[str]) -> None:
         for place in map(Path, map(os.path.abspath, path)):
             folder = next((each for each in (place, *place.parents) if str(each) in self._folders), None)
-            if folder is not None and PathFinder.find_spec(fullname, [str(place)]) is not None:
+            if folder is None or not self._asked_by_a_tool():
+                continue
+            if PathFinder.find_spec(fullname, [str(place)]) is not None:
                 raise ImportError(
                     f"{fullname} is a file of the tools folder {folder} and is loaded by name: write it as an import "
                     f"statement (from . import {fullname.partition('.')[0]}), so that an approval covers it",
                     name=fullname,
                 )
+
+    def _asked_by_a_tool(self) -> bool:
+        """Whether code of a snapshot is what imports; other code of the process may import what it likes."""
+        frame = inspect.currentframe()
+        while frame is not None:
+            if str(frame.f_globals.get("__name__")).partition(".")[0] in self._snapshots:
+                return True
+            frame = frame.f_back
+        return False
 
 
 class _Root(Loader):

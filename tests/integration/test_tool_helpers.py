@@ -156,6 +156,21 @@ async def test_a_file_loaded_by_name_is_refused_since_python_would_keep_its_firs
         tool_in(folder, TOOL.format(imports=path + "importlib.import_module('helper')", inside="", value="''"))
 
 
+async def test_code_that_is_no_tool_may_import_files_of_the_folder(folder: Path) -> None:
+    """Such as tests of the tools, in a process that runs them too."""
+    import importlib
+    import sys
+
+    assert (
+        await result(tool_in(folder, TOOL.format(imports="import helper", inside="", value="helper.VALUE"))) == "first"
+    )
+    sys.path.insert(0, str(folder))
+    try:
+        assert importlib.import_module("helper").VALUE == "first"
+    finally:
+        sys.modules.pop("helper", None)
+
+
 @pytest.mark.parametrize(
     ("imports", "helper", "message"),
     [
