@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_md.executions.model import EventType, Status
-from tests.support.driving import Turn, Workspace, call, turn
+from tests.support.driving import Sink, Turn, Workspace, call, turn
 
 TOOLS = """
     @tool(return_direct=True)
@@ -98,6 +98,24 @@ def test_a_denied_call_is_for_the_model(work: Workspace) -> None:
     started(work, call("asked", key="A"))
     work.answer(work.the_request(), {"approved": False})
     assert answer(work) == "Said by the model."
+
+
+def test_a_driver_that_dies_behind_the_answer_gives_it_once(work: Workspace) -> None:
+    work.script(turn(call("report", key="A")), "Said by the model.")
+
+    def die_once() -> None:
+        answers = [event for event in work.events() if event.type is EventType.AI]
+        if len(answers) == 2 and not died:
+            died.append(True)
+            raise RuntimeError("the driver died")
+
+    died: list[bool] = []
+    work.start(Sink(die_once))
+    assert died
+    assert answer(work) == "report A"
+    assert work.effects() == {"A": 1}
+    assert [event.message for event in work.events() if event.type is EventType.AI] == ["", "report A"]
+    assert asked_the_model(work) == 1
 
 
 def test_the_next_turn_of_the_conversation_has_it_as_what_the_agent_said(work: Workspace) -> None:
