@@ -205,6 +205,8 @@ def test_a_default_model_only_goes_with_its_provider(
         ("server: {trusted_roles: admin}", "1:25", '"admin" is not a role'),
         ("defaults: {history: no}", "1:21", "read no, for YAML the boolean false"),
         ("defaults: {confirm_timeout: 30}", "1:29", "the unit is missing"),
+        ("defaults: {confirm_timeout: 0s}", "1:29", "0s leaves no time at all"),
+        ("server: {session_ttl: 0m}", "1:23", "0m leaves no time at all"),
         ("defaults: {confirm_tools: file write}", "1:27", "is not a rule"),
         ("defaults: [a]", "1:11", "expected a mapping"),
         ("database: postgresql://localhost/x", "1:11", "databases of kind postgresql are not supported yet"),
