@@ -63,6 +63,7 @@ _routes = APIRouter(prefix="/sessions", tags=["sessions"], route_class=StrictRou
     "",
     status_code=201,
     response_model=Session,
+    response_model_exclude_unset=True,
     responses={201: _LOCATION, **documented(400, 404, 409, 413, 422, 503)},
 )
 async def create_session(place: Place, response: Response, body: CreateSession | None = None) -> dict[str, Any]:
@@ -74,6 +75,7 @@ async def create_session(place: Place, response: Response, body: CreateSession |
     "/{session_id}",
     status_code=201,
     response_model=Session,
+    response_model_exclude_unset=True,
     responses={201: _LOCATION, **documented(404, 409, 413, 422, 503), 400: _NO_UUID, 405: _NO_CUSTOM_IDS},
 )
 async def create_session_as(

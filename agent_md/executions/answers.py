@@ -37,6 +37,7 @@ _OURS = frozenset(
         "cli",
         "http",
         "policy",
+        "python",
         "script",
         "server",
         "system",

@@ -16,7 +16,7 @@ def test_a_name_is_kept_behind_its_channel(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("timeout", "policy", "api", "cli", "cli:ann", "http:ann", "web:ann", "agentmd", "system"),
+        *("timeout", "policy", "api", "cli", "cli:ann", "http:ann", "web:ann", "python:ann", "agentmd", "system"),
         *("Timeout", " policy ", "CLI:ann", "\uff43\uff4c\uff49:ann", "ti\u200bmeout", "cli :ann", "api:"),
     ],
 )
