@@ -197,6 +197,13 @@ def _asking(request: Request) -> Candidate:
     return Candidate(str(request.execution_id), f"{one_line(request.agent)}: {listed(request)}")
 
 
+def _sessions(workspace: _Workspace, typed: _Typed) -> Iterator[Candidate]:
+    if workspace.store is not None:
+        found = workspace.store.sessions.listed(agent=typed.arguments[0] if typed.arguments else None)
+        newest = sorted(found, key=lambda session: session.changed_at, reverse=True)[:_NEWEST]
+        yield from (Candidate(each.id, one_line(each.agent)) for each in newest if one_line(each.id) == each.id)
+
+
 def _open_requests(workspace: _Workspace, typed: _Typed) -> list[Request]:
     if workspace.store is None or not typed.arguments:
         return []
@@ -215,6 +222,7 @@ def _choices(workspace: _Workspace, typed: _Typed) -> Iterator[Candidate]:
 _PROVIDERS: dict[str, Callable[[_Workspace, _Typed], Iterable[Candidate]]] = {
     "agent": _agents,
     "execution": _executions,
+    "session": _sessions,
     "request": _requests,
     "choice": _choices,
 }

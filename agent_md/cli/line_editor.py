@@ -24,8 +24,9 @@ from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples, fragment_list_to_text, to_formatted_text
 from prompt_toolkit.history import DummyHistory, History
-from prompt_toolkit.input.typeahead import clear_typeahead
+from prompt_toolkit.input.typeahead import clear_typeahead, get_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.output import ColorDepth
@@ -102,12 +103,16 @@ class LineEditor:
             self._output.stdout = self._stream
             try:
                 with self._suspendable():
-                    return await self._session.prompt_async(
+                    text = await self._session.prompt_async(
                         _fragments(prompt), default=default, handle_sigint=False, set_exception_handler=False
                     )
             finally:
-                clear_typeahead(self._input)
+                behind = get_typeahead(self._input)
                 self._leave(prompt)
+        if any(key.key == Keys.ControlC for key in behind):  # it was read together with Enter
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.sleep(0)  # a handler that cancels this task does so now
+        return text
 
     def _discard(self) -> None:
         with suppress(termios.error):

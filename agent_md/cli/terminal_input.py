@@ -16,6 +16,8 @@ __all__ = ["AT_ONCE_S", "TerminalInput", "ready"]
 AT_ONCE_S = 0.03
 """Seconds. What comes within them after a line was pasted with it: nobody types that fast, not even a held key."""
 _PIECE = 65_536
+_MOST = 1 << 20
+"""Keys that are handed over together: whatever pours in, the loop goes on in between."""
 _ENTER = (Keys.ControlM, Keys.ControlJ)
 
 
@@ -37,37 +39,32 @@ class TerminalInput(Vt100Input):
 
     def read_keys(self) -> list[KeyPress]:
         keys = self._read()
-        while _ends_with_enter(keys) and ready(self._source, AT_ONCE_S):
+        while (
+            not self._closed and ready(self._source, AT_ONCE_S if _ends_with_enter(keys) else 0) and len(keys) < _MOST
+        ):
             keys += self._read()
-            if self._closed:
-                break
         start = _start_of_paste(keys)
         if start is None:
             return keys
-        while not self._closed and ready(self._source, AT_ONCE_S):
+        while not self._closed and len(keys) < _MOST and ready(self._source, AT_ONCE_S):
             keys += self._read()
         return [*keys[:start], KeyPress(Keys.BracketedPaste, _text_of(keys[start:]))]
 
     def typed_ahead(self) -> str:
         """The text that waits in the terminal, without line ends around it; keys that are no text are left out."""
         keys: list[KeyPress] = []
-        while not self._closed and ready(self._source, 0):
+        while not self._closed and len(keys) < _MOST and ready(self._source, 0):
             keys += self._read()
         return _text_of(keys).replace("\r\n", "\n").replace("\r", "\n").strip("\n")
 
     def _read(self) -> list[KeyPress]:
-        """The keys of all that can be read at once. A key that has only begun comes with its rest."""
-        while True:
-            try:
-                data = os.read(self._source, _PIECE)
-            except OSError:  # the terminal is gone
-                data = b""
-            self._closed = not data
-            self.vt100_parser.feed(self._decoder.decode(data))
-            if self._closed or not ready(self._source, 0):
-                return self._taken()
-
-    def _taken(self) -> list[KeyPress]:
+        """The keys of what can be read at once. A key that has only begun comes with its rest."""
+        try:
+            data = os.read(self._source, _PIECE)
+        except OSError:  # the terminal is gone
+            data = b""
+        self._closed = not data
+        self.vt100_parser.feed(self._decoder.decode(data))
         keys, self._buffer = self._buffer, []
         return keys
 

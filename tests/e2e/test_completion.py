@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.agent_folder import AgentFolder, call
+from tests.support.chatting import Piped
 from tests.support.terminal import Terminal
 
 FILE_CALL = {"calls": [call("file_write", path="a.txt", content="a")]}
@@ -101,6 +102,16 @@ def test_options_of_an_open_choice(work: AgentFolder) -> None:
 
     assert values(work, "respond", "1", "--choice", "") == ["keep it"]
     assert offered(work, "respond", "1", "--choice", "k", shell="bash") == ["keep\\ it"]
+
+
+def test_sessions_newest_first(work: AgentFolder) -> None:
+    for session in ("tuesday", "my notes"):
+        assert Piped(work, "my notes", "--session", session).end("Hi\n").code == 0
+
+    assert values(work, "chat", "my notes", "--session", "") == ["my notes", "tuesday"]
+    assert values(work, "chat", "cleaner", "--session", "") == []
+    assert offered(work, "chat", "--session", "t") == ["tuesday\tmy notes"]
+    assert offered(work, "chat", "--session", "m", shell="bash") == ["my\\ notes"]
 
 
 def test_nothing_is_made_and_nothing_is_said_whatever_is_wrong(work: AgentFolder, tmp_path: Path) -> None:

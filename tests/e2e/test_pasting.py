@@ -101,7 +101,10 @@ def test_json_may_have_lines() -> None:
 
 
 @pytest.mark.parametrize("paste", [marked(HUGE), HUGE], ids=["marked", "unmarked"])
-@pytest.mark.parametrize("kind", ["confirm", "input", "choice", "custom"])
+@pytest.mark.parametrize(
+    "kind",
+    ["confirm", "input", *(pytest.param(kind, marks=pytest.mark.stress) for kind in ("choice", "multi", "custom"))],
+)
 def test_a_hundred_kilobytes(kind: str, paste: str) -> None:
     prompt, answer, response = QUESTIONS[kind]
     with asking(kind, columns=120) as terminal:
@@ -118,6 +121,7 @@ def test_a_hundred_kilobytes(kind: str, paste: str) -> None:
             assert response_of(terminal) == response
 
 
+@pytest.mark.stress
 def test_a_single_line_of_a_hundred_kilobytes() -> None:
     text = HUGE.replace("\n", "日")
     with asking("input") as terminal:

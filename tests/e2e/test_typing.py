@@ -88,6 +88,24 @@ def test_ctrl_z_leaves_the_terminal_to_the_shell_and_comes_back_with_what_was_ty
         assert terminal.line_mode
 
 
+def test_ctrl_c_right_after_enter_takes_the_answer_back() -> None:
+    with asking("confirm") as terminal:
+        terminal.expect("[y/N]: ")
+        terminal.send("y\n\x03")
+        terminal.expect("withdrawn\nleft: b''\n")
+        assert terminal.exit_code() == 0
+
+
+@pytest.mark.parametrize("columns", [20, 60, 200])
+def test_a_question_is_whole_at_any_width(columns: int) -> None:
+    with asking("confirm", columns=columns) as terminal:
+        terminal.expect("\x1b[?7h")
+        terminal.send_line("n REASON")
+        assert response_of(terminal) == {"approved": False, "reason": "REASON"}
+        shown = "".join(terminal.shown.split())
+    assert shown.startswith('?Confirmfile_delete{"path":"output/stale.log"}[y/N]:nREASONresponse:')
+
+
 def test_a_wide_answer_at_a_narrow_terminal() -> None:
     with asking("input", columns=20) as terminal:
         terminal.expect("> ")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import select
-import signal
 import sys
 import termios
 from typing import Any
 
 import agent_md.cli.line_editor  # noqa: F401 - so that forks have it
+from agent_md.cli.interruptible import run_interruptible
 from agent_md.cli.prompt import PromptClosed, TerminalPrompt, ask_request
 from agent_md.cli.screen import Screen
 from tests.support.children import open_streams
@@ -27,7 +26,7 @@ def asking(name: str, *, term: str = "xterm-256color", shell: bool = False, colu
     def ask() -> None:
         open_streams()
         os.environ |= {"TERM": term, "NO_COLOR": "1", "PAGER": ""}
-        asyncio.run(_ask(name))
+        _ask(name)
 
     return FunctionTerminal(ask, shell=shell, columns=columns)
 
@@ -41,14 +40,13 @@ def response_of(terminal: FunctionTerminal) -> Any:
     return json.loads(shown)
 
 
-async def _ask(name: str) -> None:
-    task = asyncio.ensure_future(ask_request(REQUESTS[name], TerminalPrompt(Screen.of(sys.stdout))))
-    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, task.cancel)
+def _ask(name: str) -> None:
     try:
-        print(f"response: {json.dumps(await task)}", flush=True)
+        response = run_interruptible(ask_request(REQUESTS[name], TerminalPrompt(Screen.of(sys.stdout))))
+        print(f"response: {json.dumps(response)}", flush=True)
     except PromptClosed as closed:
         print(f"closed: {closed}", flush=True)
-    except asyncio.CancelledError:
+    except KeyboardInterrupt:
         print("withdrawn", flush=True)
     print(f"left: {_left()!r}", flush=True)
 
