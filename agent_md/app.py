@@ -132,6 +132,12 @@ class App:
         """What could go on, oldest first; no state is made to look for it."""
         return self.store.abandoned() if self.settings.database.exists() else []
 
+    def told_to_stop(self) -> None:
+        """Notes that somebody wants this process to end: its end, however it comes, is counted against nothing that it
+        drives. Safe in a signal handler."""
+        if self._worker is not None:
+            self._worker.told_to_stop()
+
     @property
     def worker(self) -> WorkerId:
         """This process as a worker, alive until `close` or its death."""

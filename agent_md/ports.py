@@ -108,10 +108,26 @@ class Ending:
 
 
 class Workers(Protocol):
-    """Knows which workers live. A worker is alive exactly as long as its process holds its lock; no clock is asked."""
+    """Knows which workers live, and what dead ones left. A worker is alive exactly as long as its process holds its lock;
+    no clock is asked."""
 
     def alive(self, worker: WorkerId) -> bool:
         """Whether the worker's process exists, running or stopped. Never blocks."""
+
+    def worked(self, worker: WorkerId) -> int:
+        """Milliseconds that the worker has worked since it began: a living one of this process now, a dead one at its
+        last sign of life. Only differences mean something. Time in which its process or its machine stood still is not
+        in it. To ask is a sign of life."""
+
+    def ended_by_order(self, worker: WorkerId) -> bool:
+        """Whether the end of a dead worker says nothing against what it drove: it was told to stop, or the machine was
+        started anew since."""
+
+    def dead(self) -> list[WorkerId]:
+        """Dead workers of which something is left."""
+
+    def forget(self, worker: WorkerId) -> None:
+        """Removes what is left of a dead worker."""
 
 
 class ProgressSink(Protocol):
@@ -130,11 +146,23 @@ class ProgressSink(Protocol):
 class Journal(Protocol):
     """The writes of one driver. Each is one transaction that first checks the claim's epoch and that the execution is
     `running`, raising ClaimLost with nothing written if not; adds the time of work since the last write; and, when it
-    stores a new event, sets the execution's `attempts` to 0. Writing what is there already changes nothing.
+    stores a new event, forgets the execution's attempts, and that it was a suspect. Writing what is there already
+    changes nothing.
     """
 
     @property
     def claim(self) -> Claim: ...
+
+    def worked_ms(self) -> int:
+        """The time of work since the journal was made, stored or not."""
+
+    def begin(self, place: str) -> None:
+        """Notes what is in flight from now on, before it begins: `BETWEEN`, or a model call. It is over with the next new
+        event. A call that was started in this drive is in flight by its own row. Before the first `begin` nothing is, and
+        a death then says nothing against the execution."""
+
+    def count_attempt(self) -> tuple[str, int]:
+        """Counts an attempt that raised where it is; gives the place, and how many attempts in a row ended there."""
 
     def record_model_step(
         self,
@@ -179,10 +207,10 @@ class Journal(Protocol):
     def park(self, waits: Collection[frozenset[RequestId]]) -> bool:
         """Moves `running` to `waiting` (`waiting`), and frees the worker. Each of `waits` is the set of requests that
         one paused call waits for: if every request of any of them has its answer, only the time of work is written and
-        False comes back. Ends the row of attempts."""
+        False comes back."""
 
-    def release(self, *, counted: bool) -> None:
-        """Gives the execution back as `queued`. `counted` = it was an attempt that raised; else the row ends."""
+    def release(self) -> None:
+        """Gives the execution back as `queued`; its attempts stay as they are."""
 
     def finish(self, ending: Ending) -> None:
         """Ends the execution (`final_answer` if it has an output, `complete`): open calls are closed (`tool_result`),
@@ -368,10 +396,16 @@ class Store(Protocol):
     def spec(self, execution_id: ExecutionId) -> str:
         """The spec it started with, in stored form."""
 
-    def claim(self, execution_id: ExecutionId, worker: WorkerId) -> Claim | None:
-        """Takes a `queued` execution, or a `running` one whose worker is dead, as `running` with the next epoch, and
-        counts an attempt. A `waiting` one that is to be cancelled is taken too, to be closed. None if it waits
-        otherwise, has ended, or a live worker holds it. First come, first served."""
+    def claim(self, execution_id: ExecutionId, worker: WorkerId, *, suspects: bool = True) -> Claim | None:
+        """Takes a `queued` execution, or a `running` one whose worker is dead, as `running` with the next epoch, nothing
+        of it begun. A `waiting` one that is to be cancelled is taken too, to be closed. None if it waits otherwise, has
+        ended, a live worker holds it, or, without `suspects`, if it is one. First come, first served. The deaths of
+        workers are settled first, as `settle_deaths` does it."""
+
+    def settle_deaths(self) -> None:
+        """Queues what dead workers drove, each with the time of work up to the last sign of life. What a worker had in
+        flight when it died makes a suspect, and an attempt if it was the only one in flight, unless its end was ordered
+        (`Workers.ended_by_order`)."""
 
     def abandoned(self) -> list[Execution]:
         """What a new driver could take: `queued`, `running` of dead workers, and `waiting` that are to be cancelled;
@@ -381,7 +415,7 @@ class Store(Protocol):
         """Notes that the execution is to be cancelled; its driver obeys. The first to ask is kept. An ended one is
         left alone. Gives the execution as it is then."""
 
-    def claim_to_cancel(self, execution_id: ExecutionId, worker: WorkerId) -> Claim | None:
+    def claim_to_cancel(self, execution_id: ExecutionId, worker: WorkerId, *, suspects: bool = True) -> Claim | None:
         """As `claim`, but also takes a `waiting` one; for closing it, not for driving it."""
 
     def journal(self, claim: Claim) -> Journal:
@@ -455,7 +489,7 @@ class Store(Protocol):
     # Workers
 
     def register_worker(self, worker: WorkerId, pid: int) -> None:
-        """Notes a worker that holds its lock already."""
+        """Notes a worker that holds its lock already, and forgets dead ones that drove nothing."""
 
     def forget_worker(self, worker: WorkerId) -> None: ...
 
@@ -475,8 +509,9 @@ class Engine(Protocol):
         """Ends an execution for which `Store.request_cancel` was called, unless a live worker drives it: that one
         obeys by itself. Gives it as it is then."""
 
-    async def stop(self, grace: float) -> None:
-        """Lets what is under way end for `grace` seconds; the rest is cut and queued again."""
+    async def stop(self, grace: float, *, hand_over: bool = False) -> None:
+        """Lets what is under way end for `grace` seconds; the rest is cut and queued again. With `hand_over` what is
+        under way begins no model call any more, but is queued before."""
 
 
 class Outbox(Protocol):

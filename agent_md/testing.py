@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -298,6 +299,18 @@ class _ThisProcess:
 
     def alive(self, worker: WorkerId) -> bool:
         return worker == _WORKER
+
+    def worked(self, worker: WorkerId) -> int:
+        return int(time.monotonic() * 1000)
+
+    def ended_by_order(self, worker: WorkerId) -> bool:
+        return True
+
+    def dead(self) -> list[WorkerId]:
+        return []
+
+    def forget(self, worker: WorkerId) -> None:
+        """Nothing is left of any."""
 
 
 class _Unseen:

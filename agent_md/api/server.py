@@ -8,9 +8,10 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -22,7 +23,7 @@ from agent_md.api.context import ServerContext
 from agent_md.api.descriptors import connection_limit, tell_exhaustion_seldom
 from agent_md.app import App
 from agent_md.engines.hub import Hub
-from agent_md.engines.local import LocalEngine
+from agent_md.engines.local import DriveAlone, LocalEngine
 from agent_md.errors import StateDirUnusable, UsageError
 from agent_md.stores.workers import close_in_children, keep_in_children
 
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 
 _GRACE_S = 3.0
 """How long what runs may take to end."""
+_HAND_OVER_S = 10.0
+"""How long what runs may take to where nothing of it is in flight, before the server starts itself anew."""
 _CONNECTIONS_S = 1
 _BACKLOG = 512
 
@@ -49,11 +52,11 @@ class Listen:
         return self.host is not None or self.port is not None
 
 
-def serve(app: App, listen: Listen, on_ready: Callable[[Address], None]) -> bool:
+def serve(app: App, listen: Listen, on_ready: Callable[[Address], None], drive_alone: DriveAlone) -> bool:
     """Serves until SIGTERM, SIGINT, SIGHUP or `POST /shutdown`; then everything is stored, and it returns. True when it
     ended because `app.give_back` was asked: the caller is to start the server anew, in a process without these threads.
 
-    `on_ready` is called once recovery has begun and connections are taken. Raises ServerRunning when this workspace
+    `drive_alone` drives executions that may have ended a process. `on_ready` is called once recovery has begun and connections are taken. Raises ServerRunning when this workspace
     has a live server, UsageError when the TCP address cannot be had, StateDirUnusable.
     """
     app.open()
@@ -69,7 +72,7 @@ def serve(app: App, listen: Listen, on_ready: Callable[[Address], None]) -> bool
                     on_ready(now)
 
             try:
-                return asyncio.run(_serve(app, sockets, key, address, told))
+                return asyncio.run(_serve(app, sockets, key, address, told, drive_alone))
             finally:
                 write_address(folder, None)
     finally:
@@ -93,18 +96,32 @@ class _Server(uvicorn.Server):
 
 
 async def _serve(
-    app: App, sockets: list[socket.socket], key: str | None, address: Address, tell: Callable[[Address], None]
+    app: App,
+    sockets: list[socket.socket],
+    key: str | None,
+    address: Address,
+    tell: Callable[[Address], None],
+    drive_alone: DriveAlone,
 ) -> bool:
     """`tell` is called when the server is ready, and when it begins to stop. Raises what ended it unasked; gives whether
     it was asked to give its work back."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     tell_exhaustion_seldom(loop)
+
+    ordered = asyncio.Event()
+
+    def told_to_stop() -> None:
+        app.told_to_stop()
+        ordered.set()
+        stop.set()
+
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, told_to_stop)
     hub = Hub(app.store)
-    engine = LocalEngine(app.store, app.runner(), hub, app.worker, max_concurrent=app.settings.server.max_concurrent)
-    context = ServerContext(app, hub, engine, stop.set)
+    places = app.settings.server.max_concurrent
+    engine = LocalEngine(app.store, app.runner(), hub, app.worker, max_concurrent=places, drive_alone=drive_alone)
+    context = ServerContext(app, hub, engine, told_to_stop)
     server = _Server(_uvicorn_config(make_application(context, key)))
     engine.sweep()
     driving = asyncio.create_task(engine.run())
@@ -126,6 +143,8 @@ async def _serve(
     with contextlib.suppress(StateDirUnusable):  # whoever reads the old address waits a little longer
         tell(replace(address, stopping=True))
     driving.cancel()  # nothing new is begun
+    if reason is not None:
+        await _until_either(engine.stop(_HAND_OVER_S, hand_over=True), ordered.wait())
     context.finish()
     server.should_exit = True
     await asyncio.gather(engine.stop(_GRACE_S), serving, return_exceptions=True)
@@ -134,7 +153,16 @@ async def _serve(
     await asyncio.gather(driving, *watching, listening, stopped, return_exceptions=True)
     for task in ended - {stopped}:
         task.result()
-    return reason is not None
+    return reason is not None and not ordered.is_set()
+
+
+async def _until_either(*waits: Coroutine[Any, Any, object]) -> None:
+    """Returns when one of them has ended; the others are cut."""
+    tasks = [asyncio.create_task(wait) for wait in waits]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _uvicorn_config(application: FastAPI) -> uvicorn.Config:

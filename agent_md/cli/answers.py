@@ -16,6 +16,7 @@ from agent_md.cli.output import note, say
 from agent_md.cli.questions import drift_text
 from agent_md.cli.runs import choose_output
 from agent_md.cli.showing import Showing
+from agent_md.cli.silent import Silent
 from agent_md.cli.tables import PendingRow, pending_table
 from agent_md.cli.text import json_line
 from agent_md.cli.workspace import WorkspaceOption, each_change, login, open_app, screen, terminal
@@ -198,7 +199,7 @@ def cancel(
             import asyncio
 
             app.worked_on.add(current.id)
-            asyncio.run(app.runner().advance(claim, _Silent()))
+            asyncio.run(app.runner().advance(claim, Silent()))
         deadline = time.monotonic() + _CANCEL_PATIENCE_S
         while not app.store.execution(current.id).status.final and time.monotonic() < deadline:
             time.sleep(_POLL_S)
@@ -207,11 +208,3 @@ def cancel(
             say(f"Execution {execution} is {ended.status}.")
         else:
             say(f"The process that drives execution {execution} was told to cancel it.")
-
-
-class _Silent:
-    def stored(self) -> None: ...
-
-    def delta(self, execution_id: ExecutionId, turn: int, text: str) -> None: ...
-
-    def restart(self, execution_id: ExecutionId, turn: int, attempt: int, attempts: int) -> None: ...

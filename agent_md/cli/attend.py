@@ -103,7 +103,7 @@ class _Attendant:
         self._on_ask = on_ask
         self._may_drive = may_drive
         self._scripted = scripted
-        self.leaving = Leaving(loop, self._live, self._id, self._cancel)
+        self.leaving = Leaving(loop, self._live, self._id, self._cancel, app.told_to_stop)
         self._version = self._store.version()
 
     async def run(self, claim: Claim | None) -> int:

@@ -22,9 +22,14 @@ class Leaving:
     Ctrl-C at any other time, makes the attendant go."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, live: LiveArea, execution_id: ExecutionId, cancel: Callable[[], object]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        live: LiveArea,
+        execution_id: ExecutionId,
+        cancel: Callable[[], object],
+        told_to_stop: Callable[[], object],
     ) -> None:
-        """`cancel` is called in the loop."""
+        """`cancel` is called in the loop; `told_to_stop` in a signal handler, when the process is to end."""
         self.driving = False
         """Whether the execution is driven here; to be kept up by the attendant."""
         self.cancelled = False
@@ -35,6 +40,7 @@ class Leaving:
         self._live = live
         self._id = execution_id
         self._cancel = cancel
+        self._told_to_stop = told_to_stop
         self._pressed = False
         self._other: int | None = None
 
@@ -61,6 +67,7 @@ class Leaving:
         """Runs at once, also while a tool blocks the loop, in which the rest is done."""
         if number != signal.SIGINT:
             self._other = number
+            self._told_to_stop()
         elif self.driving:
             if self._pressed:
                 self._live.withdraw()

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -52,10 +53,12 @@ def start(
             _start_detached(app, host, port, api_key)
             return
         from agent_md.api.server import Listen, serve
+        from agent_md.cli.alone import alone_command
+        from agent_md.engines.alone import ProcessAlone
 
         settings = app.settings.server
         listen = Listen(host or settings.host, settings.port if port is None else port, api_key or settings.api_key)
-        anew = serve(app, listen, _announce)
+        anew = serve(app, listen, _announce, ProcessAlone(partial(alone_command, app.settings.workspace)))
     if anew:
         start_anew(app, listen)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from agent_md.executions.spending import Budget
 
 __all__ = [
+    "BETWEEN",
     "POSITION",
     "Answer",
     "Call",
@@ -45,10 +46,15 @@ __all__ = [
     "TriggerKind",
     "Usage",
     "WorkerId",
+    "place_of_call",
+    "place_of_turn",
 ]
 
 POSITION = r"^(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})$"
 """How positions are written."""
+
+BETWEEN = "outside its model and tool calls"
+"""Where a drive is that has begun and has neither a model call nor a tool call in flight: at its tool modules, say."""
 
 ExecutionId = NewType("ExecutionId", int)
 RequestId = NewType("RequestId", str)
@@ -182,6 +188,16 @@ class Position:
         """The position that is written like this. Raises ValueError for what does not match POSITION."""
         turn, index = text.split(".")
         return cls(int(turn), int(index))
+
+
+def place_of_turn(turn: int) -> str:
+    """Where a drive is that asks the model for AI message `turn`, in words."""
+    return f"model call {turn}"
+
+
+def place_of_call(position: Position, tool: str) -> str:
+    """Where a drive is that runs this call, in words."""
+    return f"call {position} ({tool})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,7 +435,12 @@ class Execution:
     worker: WorkerId | None = None
     epoch: int = 0
     attempts: int = 0
-    """Drives that ended without a new stored row, in a row."""
+    """How often in a row a drive ended at the same place without a new stored row: its process died, driving nothing
+    else, or it raised. Of several places, the most."""
+    attempted: str | None = None
+    """That place."""
+    suspect: bool = False
+    """Whether it was in flight when a process died, and nothing of it was stored since."""
     started_at: float | None = None
     finished_at: float | None = None
     work_ms: int = 0

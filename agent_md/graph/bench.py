@@ -15,13 +15,17 @@ from agent_md.executions.spending import Budget
 from agent_md.ports import Journal, ProgressSink, Store
 from agent_md.tools.base import Tool
 
-__all__ = ["Bench", "CallModel"]
+__all__ = ["Bench", "CallModel", "HandedOver"]
 
 CallModel = Callable[[Sequence[BaseMessage], Callable[[str], None], Callable[[int, int], None]], Awaitable[AIMessage]]
 """Gives the model's whole message for a history in provider shape, and its text piece by piece to the first callback.
 
 Retries by itself, after a call of the second one: which attempt comes, of how many. Raises ModelFailed, or UsageError if this process cannot ask it.
 """
+
+
+class HandedOver(Exception):
+    """The driver leaves the execution to another one; nothing of it is in flight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,8 @@ class Bench:
     """What limits the money of a call with this history; None = nothing does."""
     close: Callable[[], Awaitable[None]]
     """Frees what the drive opened, on its event loop."""
+    leave: Callable[[], bool] = lambda: False
+    """Whether the drive is to end before the next model call, by HandedOver."""
 
     @property
     def execution_id(self) -> ExecutionId:

@@ -10,9 +10,9 @@ from langchain_core.messages.tool import ToolCall
 
 from agent_md.errors import LimitReached, ModelFailed
 from agent_md.executions.json_values import MAX_DEPTH, is_too_deep
-from agent_md.executions.model import CallOutcome, Usage
+from agent_md.executions.model import CallOutcome, Usage, place_of_turn
 from agent_md.executions.spending import Verdict
-from agent_md.graph.bench import Bench
+from agent_md.graph.bench import Bench, HandedOver
 from agent_md.graph.gate import propose
 from agent_md.graph.limits import check_before_model_call, count_calls, not_run
 from agent_md.graph.messages import ai_id, from_stored, placeholder, text_of, to_stored, turn_of
@@ -71,6 +71,8 @@ class ModelNode:
 
     async def _ask(self, turn: int) -> dict[str, Any]:
         bench = self._bench
+        if bench.leave():
+            raise HandedOver
         messages = from_stored(bench.store.said(bench.execution_id))
         settings = bench.spec.settings
         used = bench.store.execution(bench.execution_id).usage
@@ -79,6 +81,7 @@ class ModelNode:
             self._before = from_stored(bench.store.seed(bench.execution_id))
         history = provider_shape([*self._before, *messages])
         await self._reserve(history)
+        bench.journal.begin(place_of_turn(turn))
         message = await bench.call_model(
             history,
             lambda text: bench.sink.delta(bench.execution_id, turn, text),

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
-from agent_md.errors import AgentmdError, ModelFailed
+from agent_md.errors import AgentmdError, ModelFailed, OutOfResources, shortage
 from agent_md.models.failures import Failure, Permanent, ProviderFailure, Transient, Trouble, classify
 
 __all__ = ["OnRetry", "Remedy", "RetryPolicy", "call_with_retry"]
@@ -63,9 +63,10 @@ async def call_with_retry(
 
     `func` is the whole call: a stream that broke starts again from nothing, and what came of it is to be forgotten
     in `on_retry`. Raises ModelFailed, one line that starts with `model` and holds none of `secrets`, when the failure
-    is permanent or the last attempt failed. Other errors of agentmd, and cancellation, pass through as they are.
+    is permanent or the last attempt failed; OutOfResources when this process, not the provider, failed. Other errors of agentmd, and cancellation, pass through as they are.
     """
     failures = 0
+    short: str | None = None
     while True:
         try:
             return await func()
@@ -74,7 +75,10 @@ async def call_with_retry(
         except AgentmdError:
             raise
         except Exception as error:
+            short = shortage(error)
             failure = classify(error, secrets)
+        if short is not None:
+            raise OutOfResources(short)
         failures += 1
         if (end := _end(failure, failures, policy)) is not None:
             # Raised outside the handler of the provider's error, whose text may hold a key.

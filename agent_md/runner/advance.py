@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent_md.agents.spec import AgentSpec
@@ -15,13 +15,27 @@ from agent_md.errors import (
     ClaimLost,
     LimitReached,
     ModelFailed,
+    OutOfResources,
     Poisoned,
     StoreError,
     UsageError,
     WorkTimeout,
+    shortage,
 )
-from agent_md.executions.model import CallState, Claim, Execution, ExecutionId, RequestId, Status
-from agent_md.graph.bench import Bench
+from agent_md.executions.model import (
+    BETWEEN,
+    Call,
+    CallState,
+    Claim,
+    Execution,
+    ExecutionId,
+    Outcome,
+    RequestId,
+    RequestSource,
+    Status,
+    place_of_call,
+)
+from agent_md.graph.bench import Bench, HandedOver
 from agent_md.graph.outcomes import closing
 from agent_md.graph.thread import Thread
 from agent_md.ports import Ending, Journal, ProgressSink, Store
@@ -36,13 +50,11 @@ __all__ = ["MAX_ATTEMPTS", "MakeBench", "OpenCheckpointer", "Runner"]
 log = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 3
-"""Drives in a row that may end without a new stored row; the next one stops the execution."""
+"""Drives in a row that may end at the same place without a new stored row; then the execution is stopped."""
 
 _POLL_S = 0.05
 _CANCEL_GRACE_S = 1.8
 """More than a tool that is given up needs at the most."""
-_LONGEST_LAP_S = 1.0
-"""The most time of work between two looks at the clock: what is more, the process was stopped."""
 
 MakeBench = Callable[[Execution, AgentSpec, Journal, ProgressSink], Bench]
 """Makes the parts for one drive; raises nothing that depends on this process (its model call may raise UsageError)."""
@@ -70,17 +82,18 @@ class Runner:
         self._make_bench = make_bench
         self._poll = poll
 
-    async def advance(self, claim: Claim, sink: ProgressSink) -> Execution:
-        """Drives the execution until it ends or waits, and gives it as it is then; the claim is given back.
+    async def advance(self, claim: Claim, sink: ProgressSink, leave: Callable[[], bool] = lambda: False) -> Execution:
+        """Drives the execution until it ends or waits, and gives it as it is then; the claim is given back. When `leave`
+        says so the execution is given back as queued before its next model call, where nothing of it is in flight.
 
-        Raises UsageError with the execution queued again when this process cannot drive it (no key for its model);
-        ClaimLost or StoreError when nothing can be stored any more. Cancelling this call gives the execution back as
-        queued.
+        Raises UsageError with the execution queued again when this process cannot drive it (no key for its model), and
+        OutOfResources with it queued again when this process ran out of something; ClaimLost or StoreError when nothing
+        can be stored any more. Cancelling this call gives the execution back as queued.
         """
         try:
             held: Claim | None = claim
             while held is not None:
-                done = await self._attempt(held, sink)
+                done = await self._attempt(held, sink, leave)
                 held = self._to_cancel(claim) if done else self._store.claim(claim.execution_id, claim.worker)
         finally:
             sink.stored()
@@ -93,43 +106,85 @@ class Runner:
             return None
         return self._store.claim_to_cancel(claim.execution_id, claim.worker)
 
-    async def _attempt(self, claim: Claim, sink: ProgressSink) -> bool:
+    async def _attempt(self, claim: Claim, sink: ProgressSink, leave: Callable[[], bool]) -> bool:
         """One drive; False when it raised something unforeseen and the execution is queued for the next attempt."""
         journal = self._store.journal(claim)
-        tools: Mapping[str, Tool] = {}
+        tools: dict[str, Tool] = {}
         try:
-            execution = self._store.execution(claim.execution_id)
-            bench = self._make_bench(execution, AgentSpec.from_json(self._store.spec(execution.id)), journal, sink)
-            tools = bench.tools
-            try:
-                ending = await self._outcome(bench)
-            finally:
-                await bench.close()
+            ending = await self._drive(journal, sink, leave, tools)
             if ending is not None:
                 journal.finish(ending)
         except ClaimLost:
             raise
         except StoreError:
             with suppress(ClaimLost, StoreError):  # a full disk says nothing of the execution: no attempt is counted
-                journal.release(counted=False)
+                journal.release()
             raise
+        except HandedOver:
+            journal.release()
         except (UsageError, asyncio.CancelledError):
-            journal.release(counted=False)
+            journal.release()
             raise
         except Exception as error:
-            log.exception("execution %s: an attempt to drive it failed", claim.execution_id)
-            if self._store.execution(claim.execution_id).attempts < MAX_ATTEMPTS:
-                journal.release(counted=True)
-                return False
-            where = self._where(claim.execution_id)
-            what = f"{type(error).__name__}: {error} ({where})"
-            journal.finish(self._ending(claim.execution_id, tools, Status.ERROR, what))
+            return self._after(error, journal, tools)
         return True
+
+    async def _drive(
+        self, journal: Journal, sink: ProgressSink, leave: Callable[[], bool], tools: dict[str, Tool]
+    ) -> Ending | None:
+        """How the execution ends, or None when it waits; `tools` gets what the drive has of them."""
+        execution = self._store.execution(journal.claim.execution_id)
+        ending = self._ending_without_tools(execution)
+        if ending is not None:
+            return ending
+        journal.begin(BETWEEN)
+        bench = self._make_bench(execution, AgentSpec.from_json(self._store.spec(execution.id)), journal, sink)
+        bench = replace(bench, leave=leave)
+        tools.update(bench.tools)
+        try:
+            return await self._outcome(bench)
+        finally:
+            await bench.close()
+
+    def _after(self, error: Exception, journal: Journal, tools: Mapping[str, Tool]) -> bool:
+        """What becomes of an execution whose drive raised this; False = it is queued for another attempt."""
+        execution_id = journal.claim.execution_id
+        if (short := shortage(error)) is not None:
+            log.warning("execution %s is given back: out of %s (%s)", execution_id, short, type(error).__name__)
+            journal.release()
+            raise OutOfResources(
+                f"execution {execution_id} was given back, because this process ran out of {short}. Nothing of it is "
+                f"lost; when there is room again, `agentmd resume {execution_id}` goes on"
+            ) from error
+        log.error("execution %s: an attempt to drive it failed", execution_id, exc_info=error)
+        place, attempts = journal.count_attempt()
+        if attempts < MAX_ATTEMPTS:
+            journal.release()
+            return False
+        text = f"{type(error).__name__}: {error} ({place}, {attempts} times in a row). {_retry_hint(execution_id)}"
+        journal.finish(self._ending(execution_id, tools, Status.ERROR, text))
+        return True
+
+    def _ending_without_tools(self, execution: Execution) -> Ending | None:
+        """The end of one that is to be cancelled or has died too often, without a look at its tools, which may be what it
+        died of. None if it is neither, or if only a tool can tell what became of a call."""
+        looked_at = [call for call in self._store.calls(execution.id) if not call.state.closed and call.effect]
+        poisoned = execution.attempts >= MAX_ATTEMPTS
+        if execution.cancelled_by is not None and (poisoned or not looked_at):
+            reason = f"cancelled by {execution.cancelled_by}"
+            return self._ending(execution.id, {}, Status.ABORTED, reason, ended_by=execution.cancelled_by)
+        if not poisoned:
+            return None
+        error = Poisoned(
+            f"stopped as poisoned: {execution.attempts} attempts in a row ended without any progress at the same place: "
+            f"{execution.attempted}. {_retry_hint(execution.id)}"
+        )
+        return self._ending(execution.id, {}, Status.ERROR, str(error))
 
     async def _outcome(self, bench: Bench) -> Ending | None:
         """Drives to the end or to a wait (None); what ends an execution on the way is turned into its ending."""
         try:
-            self._refuse_hopeless(bench)
+            self._obey_cancel(bench.execution_id)
             finished = await self._supervise(bench)
         except _CancelRequested as request:
             reason = f"cancelled by {request.by}"
@@ -138,28 +193,9 @@ class Runner:
             return self._ending(bench.execution_id, bench.tools, Status.ABORTED, str(error))
         except WorkTimeout as error:
             return self._ending(bench.execution_id, bench.tools, Status.TIMEOUT, str(error))
-        except (ModelFailed, Poisoned) as error:
+        except ModelFailed as error:
             return self._ending(bench.execution_id, bench.tools, Status.ERROR, str(error))
         return None if finished is None else Ending(Status.SUCCESS, output=finished.output, cut=finished.cut)
-
-    def _refuse_hopeless(self, bench: Bench) -> None:
-        if bench.execution.cancelled_by is not None:
-            raise _CancelRequested(bench.execution.cancelled_by)
-        if bench.execution.attempts > MAX_ATTEMPTS:
-            raise Poisoned(
-                f"stopped as poisoned: {MAX_ATTEMPTS} attempts in a row ended without any progress, "
-                f"at {self._where(bench.execution_id)}"
-            )
-
-    def _where(self, execution_id: ExecutionId) -> str:
-        calls = [call for call in self._store.calls(execution_id) if not call.state.closed]
-        if calls:
-            started = next((call for call in calls if call.state is CallState.STARTED), calls[0])
-            return f"call {started.position} ({started.tool})"
-        turn = 0
-        while self._store.model_step(execution_id, turn) is not None:
-            turn += 1
-        return f"model call {turn}"
 
     def _ending(
         self,
@@ -173,23 +209,31 @@ class Runner:
         calls = [call for call in self._store.calls(execution_id) if not call.state.closed]
         ends = [(call.position, closing(tools, call, self._store.steps(execution_id, call.position))) for call in calls]
         closings = tuple((position, end.state, end.outcome, end.text) for position, end in ends)
+        if ended_by is None:
+            error = f"{error}{self._approved_in_vain(execution_id, calls)}"
         return Ending(status, error=error, ended_by=ended_by, closings=closings)
 
-    async def _supervise(self, bench: Bench) -> Finished | None:
-        """Works until done, cancelled or out of time; gives the answer, or None when the execution waits.
+    def _approved_in_vain(self, execution_id: ExecutionId, still_open: Sequence[Call]) -> str:
+        """Tells whoever approved calls that they did not run."""
+        approved = {
+            request.position
+            for request in self._store.requests(execution_id)
+            if request.source is RequestSource.GATE and request.answer and request.answer.outcome is Outcome.APPROVED
+        }
+        calls = [call for call in still_open if call.state is not CallState.STARTED and call.position in approved]
+        if not calls:
+            return ""
+        return f". Approved, and not run: {', '.join(place_of_call(call.position, call.tool) for call in calls)}"
 
-        The time is added up look by look, so that one in which this process was stopped counts as one second.
-        """
+    async def _supervise(self, bench: Bench) -> Finished | None:
+        """Works until done, cancelled or out of time; gives the answer, or None when the execution waits. To ask for the
+        time is the sign of life by which the work of a drive that is killed is counted."""
         timeout = bench.spec.settings.timeout
-        used = bench.execution.work_ms / 1000
-        looked = time.monotonic()
         version: int | None = None
         work = asyncio.create_task(self._work(bench))
         try:
             while not work.done():
-                now = time.monotonic()
-                used, looked = used + min(now - looked, _LONGEST_LAP_S), now
-                if used >= timeout:
+                if (bench.execution.work_ms + bench.journal.worked_ms()) / 1000 >= timeout:
                     raise WorkTimeout(f"settings.timeout: {timeout:g} s of work are used up")
                 if (current := self._store.version()) != version:
                     version = current
@@ -230,3 +274,7 @@ class Runner:
 
     def _answered(self, execution_id: ExecutionId) -> set[RequestId]:
         return {request.id for request in self._store.requests(execution_id) if not request.open}
+
+
+def _retry_hint(execution_id: ExecutionId) -> str:
+    return f"When its cause is mended, `agentmd retry {execution_id}` begins it anew"

@@ -1,22 +1,66 @@
-"""Which workers live, told by file locks that the kernel frees at death and at nothing else.
+"""Which workers live, told by file locks that the kernel frees at death and at nothing else; and what dead ones left.
 
 `flock`, not `lockf`: POSIX record locks vanish when any code of the process closes another descriptor of the file.
+
+The locked file says what only its worker knows, for whoever takes over: the boot of the machine, whether it was told to
+stop, and how long it has worked. One write to a file that is open anyway: nothing that a full database, a blocked loop
+or a signal handler could keep it from.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
+import sys
+import threading
+import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from agent_md.errors import StateDirUnusable
 from agent_md.executions.model import WorkerId
 
-__all__ = ["LockWorkers", "WorkerHandle", "close_in_children", "close_lock", "keep_in_children"]
+__all__ = ["LockWorkers", "WorkerHandle", "boot_id", "close_in_children", "close_lock", "keep_in_children"]
+
+_LONGEST_LAP_S = 1.0
+"""The most time of work between two looks at the clock: what is more, the process was stopped."""
+_KEPT_EVERY_S = 0.05
 
 _held: set[int] = set()
+
+
+def boot_id() -> str:
+    """Names the time since the machine started; empty where nothing tells it."""
+    try:
+        if sys.platform == "darwin":
+            return subprocess.check_output(["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"], text=True).strip()
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return ""
+
+
+class _Left(NamedTuple):
+    """What the file of a worker says."""
+
+    boot: str
+    stopping: bool
+    worked_ms: int
+
+    def line(self) -> bytes:
+        """Always as long for one boot, so that each write replaces the whole."""
+        return f"{self.worked_ms:016d} {int(self.stopping)} {self.boot}\n".encode()
+
+    @classmethod
+    def read(cls, text: str) -> _Left | None:
+        """None for a file that says nothing: what was in it went down with the machine."""
+        words = text.rstrip("\n").split(" ")
+        if len(words) != 3 or not words[0].isdecimal():
+            return None
+        return cls(words[2], words[1] == "1", int(words[0]))
 
 
 def _close_in_child() -> None:
@@ -48,13 +92,42 @@ def close_lock(descriptor: int) -> None:
 class WorkerHandle:
     """This process as a worker; it lives until `close` or the end of the process."""
 
-    def __init__(self, worker: WorkerId, path: Path, descriptor: int) -> None:
+    def __init__(self, worker: WorkerId, path: Path, descriptor: int, boot: str) -> None:
         self.id = worker
         self._path = path
         self._descriptor = descriptor
+        self._boot = boot
         self._owner = os.getpid()
         self._closed = False
+        self._stopping = False
+        self._lock = threading.Lock()
+        self._looked = time.monotonic()
+        self._worked = self._kept = 0.0
+        self._keep()
         close_in_children(descriptor)
+
+    def worked(self) -> int:
+        """Milliseconds that this worker has worked, added up look by look so that one in which the process was stopped
+        counts as one second at most. What is given was kept for others 50 ms ago at the most."""
+        with self._lock:
+            now = time.monotonic()
+            self._worked += min(now - self._looked, _LONGEST_LAP_S)
+            self._looked = now
+            if self._worked - self._kept >= _KEPT_EVERY_S:
+                self._kept = self._worked
+                self._keep()
+            return int(self._worked * 1000)
+
+    def told_to_stop(self) -> None:
+        """Notes that its end, however it comes, is what somebody wants. Safe in a signal handler."""
+        self._stopping = True
+        self._keep()
+
+    def _keep(self) -> None:
+        if self._closed or self._owner != os.getpid():
+            return
+        with suppress(OSError):  # a full disk: then less is known after its death
+            os.pwrite(self._descriptor, _Left(self._boot, self._stopping, int(self._worked * 1000)).line(), 0)
 
     def close(self) -> None:
         """Ends the worker and removes its lock file. In a forked child this does nothing."""
@@ -66,30 +139,31 @@ class WorkerHandle:
 
 
 class LockWorkers:
-    """`agent_md.ports.Workers` by one locked file a worker in `directory`."""
+    """`agent_md.ports.Workers` by one locked file a worker in `directory`. `boot` names the machine's present boot."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, boot: Callable[[], str] = boot_id) -> None:
         self._directory = directory
+        self._boot = boot
+        self._own: dict[WorkerId, WorkerHandle] = {}
 
     def acquire(self) -> WorkerHandle:
-        """Makes this process a worker with a new id, and removes the lock files of dead ones.
-
-        Raises StateDirUnusable if the folder cannot be written."""
+        """Makes this process a worker with a new id. Raises StateDirUnusable if the folder cannot be written."""
         worker = WorkerId(uuid.uuid4().hex)
         path = self._path(worker)
         unlocked = path.with_suffix(".new")  # nobody sees the file under its name before it is locked
         try:
             self._directory.mkdir(mode=0o700, exist_ok=True)
-            self._remove_dead()
             descriptor = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            handle = WorkerHandle(worker, path, descriptor, self._boot())
             unlocked.rename(path)
         except OSError as error:
             raise StateDirUnusable(
                 f"{path} cannot be made and locked: {error.strerror}; nothing was started. "
                 "Check the room on the disk, and who owns the state folder and its mode"
             ) from error
-        return WorkerHandle(worker, path, descriptor)
+        self._own[worker] = handle
+        return handle
 
     def alive(self, worker: WorkerId) -> bool:
         """Raises StateDirUnusable if the lock file is there but cannot be opened."""
@@ -104,12 +178,38 @@ class LockWorkers:
                 "check who owns the state folder and its mode"
             ) from error
 
-    def _remove_dead(self) -> None:
+    def worked(self, worker: WorkerId) -> int:
+        """Of a worker of this process now, of another one what it kept; 0 if nothing is left of it."""
+        own = self._own.get(worker)
+        if own is not None:
+            return own.worked()
+        left = self._left(worker)
+        return 0 if left is None else left.worked_ms
+
+    def ended_by_order(self, worker: WorkerId) -> bool:
+        """Whether a dead worker was told to stop, or died with the machine; also if nothing is left of it: it removes its
+        file itself when it ends well."""
+        left = self._left(worker)
+        return left is None or left.stopping or left.boot != self._boot()
+
+    def dead(self) -> list[WorkerId]:
         """A file under its name is locked from its first moment on, so a free one is a dead worker's for ever."""
+        found = []
         for path in self._directory.glob("*.lock"):
             with suppress(OSError):  # removed by another process, or not ours
                 if not _is_locked(path):
-                    path.unlink()
+                    found.append(WorkerId(path.stem))
+        return found
+
+    def forget(self, worker: WorkerId) -> None:
+        with suppress(OSError):  # removed by another process, or not ours
+            self._path(worker).unlink()
+
+    def _left(self, worker: WorkerId) -> _Left | None:
+        try:
+            return _Left.read(self._path(worker).read_text(encoding="ascii", errors="replace"))
+        except OSError:
+            return None
 
     def _path(self, worker: WorkerId) -> Path:
         return self._directory / f"{worker}.lock"

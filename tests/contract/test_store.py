@@ -45,7 +45,7 @@ class TestCreate:
     def test_with_a_worker_it_is_running_with_epoch_1(self, store: Store, clock: ManualClock) -> None:
         execution = begin(store, worker=W1)
         assert execution.status is Status.RUNNING
-        assert (execution.worker, execution.epoch, execution.attempts) == (W1, 1, 1)
+        assert (execution.worker, execution.epoch, execution.attempts) == (W1, 1, 0)
         assert execution.started_at == clock.now
 
     def test_it_starts_with_no_work_no_usage_and_no_end(self, store: Store) -> None:

@@ -315,7 +315,7 @@ class TestWaking:
         assert receipt.claim == Claim(waiting.id, W2, waiting.epoch + 1)
         execution = store.execution(waiting.id)
         assert (execution.status, execution.worker, execution.epoch) == (Status.RUNNING, W2, waiting.epoch + 1)
-        assert execution.attempts == 1
+        assert execution.attempts == 0
 
     def test_a_queued_one_is_taken_too(self, store: Store) -> None:
         waiting, [first, second] = parked(store, count=2)
@@ -345,7 +345,7 @@ class TestWaking:
         receipt = store.record_answers([approve(asked)], by="me", claim_for=claim_for)
         assert (receipt.recorded, receipt.claim) == (True, None)
         assert store.execution(running.id) == before
-        journal.release(counted=False)
+        journal.release()
 
     def test_no_other_execution_moves(self, store: Store) -> None:
         other, _ = parked(store)
@@ -452,7 +452,7 @@ class TestDeadlines:
         running = begin(store)
         journal = journal_of(store, running)
         ask(journal, expires_in=10)
-        journal.release(counted=True)
+        journal.release()
         before = store.execution(running.id)
         clock.advance(10)
         assert len(store.settle_overdue()) == 1

@@ -90,16 +90,6 @@ class TestClaim:
         assert store.claim(queued.id, W1) is not None
         assert store.claim(queued.id, W2) is None
 
-    def test_each_claim_counts_an_attempt(self, store: Store, workers: FakeWorkers) -> None:
-        execution = begin(store, worker=None)
-        counts = []
-        for number in range(3):
-            worker = workers.start(f"w{number}")
-            assert store.claim(execution.id, worker) is not None
-            counts.append(store.execution(execution.id).attempts)
-            workers.kill(worker)
-        assert counts == [1, 2, 3]
-
     def test_a_claim_stores_no_event(self, store: Store) -> None:
         execution = begin(store, worker=None)
         store.claim(execution.id, W1)

@@ -127,15 +127,14 @@ class TestPark:
 
 
 class TestRelease:
-    @pytest.mark.parametrize("counted", [True, False])
-    def test_it_is_queued_and_its_worker_is_free(self, store: Store, journal: Journal, counted: bool) -> None:
-        journal.release(counted=counted)
+    def test_it_is_queued_and_its_worker_is_free(self, store: Store, journal: Journal) -> None:
+        journal.release()
         execution = store.execution(journal.claim.execution_id)
         assert (execution.status, execution.worker, execution.epoch) == (Status.QUEUED, None, 1)
         assert store.claim(execution.id, W2) == Claim(execution.id, W2, 2)
 
     def test_it_stores_no_event(self, store: Store, journal: Journal) -> None:
-        journal.release(counted=False)
+        journal.release()
         assert types_of(store, journal.claim.execution_id) == ["system", "human"]
 
 
@@ -273,7 +272,7 @@ class TestTimeOfWork:
 
     @pytest.mark.parametrize(
         "write",
-        [record, lambda journal: journal.release(counted=True), lambda journal: journal.park([]), succeed],
+        [record, lambda journal: journal.release(), lambda journal: journal.park([]), succeed],
         ids=["record_model_step", "release", "park", "finish"],
     )
     def test_it_counts_from_the_journal_to_its_last_write(self, store: Store, write: Callable[[Journal], Any]) -> None:
@@ -292,7 +291,7 @@ class TestTimeOfWork:
             journal = journal_of(store, execution)
             self.spin(0.01)
             record(journal, number)
-            journal.release(counted=False)
+            journal.release()
             store.claim(execution.id, W1)
         most = (time.monotonic() - started) * 1000 + 6
         assert 30 <= store.execution(execution.id).work_ms <= most

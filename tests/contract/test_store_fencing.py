@@ -1,4 +1,4 @@
-"""Any store: who may write, and which drives count as attempts."""
+"""Any store: who may write."""
 
 from __future__ import annotations
 
@@ -14,20 +14,17 @@ from agent_md.executions.model import (
     CallState,
     Claim,
     RequestId,
-    WorkerId,
 )
 from agent_md.ports import Journal, Store
 from tests.support.scenes import (
     FIRST,
     W1,
-    W2,
     abort,
     ask,
     begin,
     finish_call,
     gate_request,
     journal_of,
-    proposal,
     record,
     snapshot,
     succeed,
@@ -46,8 +43,9 @@ WRITES: dict[str, Callable[[Journal], Any]] = {
     "end_step": lambda journal: journal.end_step(FIRST, 0, "late", None),
     "park": lambda journal: journal.park([]),
     "park with an answer": lambda journal: journal.park([frozenset()]),
-    "release": lambda journal: journal.release(counted=False),
-    "release counted": lambda journal: journal.release(counted=True),
+    "release": lambda journal: journal.release(),
+    "begin": lambda journal: journal.begin("model call 5"),
+    "count_attempt": lambda journal: journal.count_attempt(),
     "finish": succeed,
 }
 
@@ -62,10 +60,6 @@ def in_the_middle(store: Store) -> Journal:
     journal.start_call(FIRST, {"path": "a.md"}, None)
     journal.begin_step(FIRST, 0, "send")
     return journal
-
-
-def attempts(store: Store, journal: Journal) -> int:
-    return store.execution(journal.claim.execution_id).attempts
 
 
 class TestFencing:
@@ -85,7 +79,7 @@ class TestFencing:
     @every_write
     def test_not_after_the_same_worker_took_it_again(self, store: Store, write: Callable[[Journal], Any]) -> None:
         old = in_the_middle(store)
-        old.release(counted=False)
+        old.release()
         assert store.claim(old.claim.execution_id, W1) is not None
         before = snapshot(store, old.claim.execution_id)
         with pytest.raises(ClaimLost):
@@ -95,7 +89,7 @@ class TestFencing:
     @every_write
     @pytest.mark.parametrize(
         "leave",
-        [lambda j: j.release(counted=False), lambda j: j.park([]), succeed, abort],
+        [lambda j: j.release(), lambda j: j.park([]), succeed, abort],
         ids=["queued", "waiting", "success", "aborted"],
     )
     def test_not_unless_it_is_running(
@@ -142,65 +136,3 @@ class TestFencing:
         execution = begin(store)
         claim = Claim(execution.id, W1, 1)
         assert store.journal(claim).claim == claim
-
-
-class TestAttempts:
-    """Drives in a row that ended without a new stored row."""
-
-    @pytest.fixture
-    def third(self, store: Store, workers: FakeWorkers) -> Journal:
-        """Of the third drive; the two before it died with nothing new since the first message."""
-        journal = journal_of(store, begin(store))
-        record(journal, calls=[proposal()])
-        for number in range(3):
-            journal = taken_over(store, workers, journal, WorkerId(f"w{number}"))
-        assert attempts(store, journal) == 3
-        return journal
-
-    @pytest.mark.parametrize(
-        "write",
-        [
-            lambda journal: record(journal, 1),
-            lambda journal: journal.pause_call(FIRST, [gate_request(journal)]),
-            finish_call,
-            lambda journal: journal.park([]),
-            lambda journal: journal.release(counted=False),
-        ],
-        ids=["record_model_step", "pause_call", "finish_call", "park", "release"],
-    )
-    def test_what_ends_the_row(self, store: Store, third: Journal, write: Callable[[Journal], Any]) -> None:
-        write(third)
-        assert attempts(store, third) == 0
-
-    @pytest.mark.parametrize(
-        "write",
-        [
-            lambda journal: record(journal, 0),
-            lambda journal: journal.start_call(FIRST, {}, None),
-            lambda journal: journal.release(counted=True),
-        ],
-        ids=["a turn that is there", "start_call", "release counted"],
-    )
-    def test_what_does_not(self, store: Store, third: Journal, write: Callable[[Journal], Any]) -> None:
-        write(third)
-        assert attempts(store, third) == 3
-
-    def test_a_request_that_is_there_does_not(self, store: Store, workers: FakeWorkers) -> None:
-        journal = journal_of(store, begin(store))
-        record(journal, calls=[proposal()])
-        request = gate_request(journal)
-        journal.pause_call(FIRST, [request])
-        new = taken_over(store, workers, journal)
-        new.pause_call(FIRST, [request])
-        assert attempts(store, new) == 1
-
-    def test_a_released_attempt_goes_on_counting(self, store: Store, third: Journal) -> None:
-        third.release(counted=True)
-        claim = store.claim(third.claim.execution_id, W2)
-        assert claim is not None
-        assert attempts(store, third) == 4
-
-    def test_a_row_that_ended_starts_at_one(self, store: Store, third: Journal) -> None:
-        third.release(counted=False)
-        assert store.claim(third.claim.execution_id, W2) is not None
-        assert attempts(store, third) == 1

@@ -207,7 +207,7 @@ class TestRaces:
             store, (execution, [asked]) = connections[number], waiting[number]
             claim = store.record_answers([approve(asked)], by="me", claim_for=W1).claim
             assert claim is not None
-            store.journal(claim).release(counted=False)
+            store.journal(claim).release()
             assert store.claim(execution.id, W1) is not None
             store.request_cancel(execution.id, "me")
 

@@ -49,7 +49,7 @@ class TestAReservation:
         if how == "finish":
             one.finish(Ending(Status.ERROR, error="no"))
         else:
-            one.release(counted=False)
+            one.release()
         if how == "claim":
             assert store.claim(execution.id, W2) is not None
         assert three.reserve(DAY).verdict is Verdict.GRANTED

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.api.address import read_address
+from agent_md.api.address import Address, read_address
 from agent_md.api.server import Listen, serve
 from agent_md.app import App
 from agent_md.cli.attend import attend
@@ -28,6 +28,21 @@ from tests.support.world import World
 
 SLOW = "conversations: [{turns: [{delay: 60s, text: Late.}]}]"
 QUICK = "conversations: [{turns: [{text: Done.}]}]"
+HOLDING = "conversations: [{turns: [{calls: [{name: hold}]}, {text: Done.}]}]"
+_TOOLS = """
+import time
+from agent_md.sdk import context
+from langchain_core.tools import tool
+
+@tool
+def hold() -> str:
+    '''Works until it is let go.'''
+    with (context().workspace / "world.log").open("a") as log:
+        log.write("hold\\n")
+    while not (context().workspace / "go").exists():
+        time.sleep(0.01)
+    return "held"
+"""
 REASON = "32 of its threads are blocked"
 
 
@@ -61,10 +76,13 @@ def exit_code(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def ask_once_it_is_driven(world: World, app: App) -> None:
+async def never_alone(execution_id: ExecutionId) -> None:
+    raise AssertionError(f"execution {execution_id} is a suspect")
+
+
+def ask_when(condition: Callable[[], object], app: App) -> None:
     def ask() -> None:
-        until(lambda: world.status() is Status.RUNNING)
-        script(world, QUICK)
+        until(condition)
         app.give_back.ask(REASON)
 
     threading.Thread(target=ask).start()
@@ -78,18 +96,32 @@ def the_execution(world: World) -> Execution:
         store.close()
 
 
-def test_a_server_starts_anew_under_its_number_and_goes_on(world: World, tmp_path: Path) -> None:
+def test_a_server_lets_calls_end_starts_anew_under_its_number_and_goes_on(world: World, tmp_path: Path) -> None:
+    (world.workspace / "agents/_config/tools/effects.py").write_text(_TOOLS)
+    agent = world.workspace / "agents/worker.md"
+    agent.write_text(agent.read_text().replace("confirm: [danger]", ""))
+    script(world, HOLDING)
+
     def serve_until_it_gives_back() -> None:
         with open_app(world.workspace, drives=True) as app:
             app.start("worker", claimed=False)
-            assert serve(app, Listen(), lambda _: ask_once_it_is_driven(world, app))
+
+            def ask_while_it_holds(_: Address) -> None:
+                ask_when(lambda: world.effects()["hold"], app)
+
+            assert serve(app, Listen(), ask_while_it_holds, never_alone)
             given_back = app.store.execution(ExecutionId(1))
             assert (given_back.status, given_back.attempts) == (Status.QUEUED, 0)
         start_anew(app, Listen())
 
     pid = forked(serve_until_it_gives_back, tmp_path / "err")
-    until(lambda: world.status() is Status.SUCCESS)
-    address = read_address(world.workspace / ".agentmd")
+    state = world.workspace / ".agentmd"
+    until(lambda: (found := read_address(state)) is not None and found.stopping)
+    (world.workspace / "go").touch()
+    until(lambda: world.status() is Status.SUCCESS, patience=90)
+    assert world.effects() == {"hold": 1}
+    until(lambda: (found := read_address(state)) is not None and not found.stopping)
+    address = read_address(state)
     assert address is not None
     assert address.pid == pid
     client = Client(Path(address.socket))
@@ -102,7 +134,7 @@ def test_a_command_ends_says_why_and_how_to_go_on(world: World, tmp_path: Path) 
     def run_until_it_gives_back() -> None:
         with open_app(world.workspace, drives=True) as app:
             execution = app.start("worker")
-            ask_once_it_is_driven(world, app)
+            ask_when(lambda: world.in_flight() == "model call 0", app)
             showing = Showing(app, execution.id, choose_output(execution, quiet=True, as_json=False))
             sys.exit(attend(app, showing, Claim(execution.id, app.worker, execution.epoch), None))
 
@@ -110,4 +142,5 @@ def test_a_command_ends_says_why_and_how_to_go_on(world: World, tmp_path: Path) 
     said = (tmp_path / "err").read_text()
     assert f"execution 1 was given back: {REASON}; `agentmd resume 1` goes on" in said
     assert (the_execution(world).status, the_execution(world).attempts) == (Status.QUEUED, 0)
+    script(world, QUICK)
     assert world.cli("resume", "1").code == 0

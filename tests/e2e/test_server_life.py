@@ -297,13 +297,14 @@ class TestWithOthers:
             wait_for(server.client, execution, "waiting")
             respond(server.client, execution, {"approved": True})
             until(lambda: server.process.ended)
-        for _ in range(2):
-            assert Server(asking.workspace).process.wait().killed
         with Server(asking.workspace) as server:
+            until(lambda: server.client.get(f"/executions/{execution}").body["finished_at"], patience=90)
             ended = wait_for(server.client, execution, "error")
             assert "poisoned" in ended["error"]
             assert "danger" in ended["error"]
+            assert f"agentmd retry {execution}" in ended["error"]
             assert server.client.get(f"/executions/{other}").body["status"] == "waiting"
+            assert server.stop().code == 0  # what died did so in processes of its own
 
     def test_a_command_that_stands_still_keeps_its_execution(self, server: Server, asking: World) -> None:
         (asking.workspace / "agents/_config/tools/effects.py").write_text(SLOW_TOOLS)

@@ -98,31 +98,22 @@ def test_a_stopped_driver_keeps_its_execution_and_a_dead_one_loses_it_at_once(wo
     assert "Taken over." in taken.out
 
 
-def test_three_deaths_without_progress_stop_the_execution(world: World) -> None:
+def test_three_deaths_in_the_same_model_call_stop_the_execution(world: World) -> None:
     _slow_model(world)
-    running = _in_model_call(world)
-    running.kill()
-    running.wait()
-    for _ in range(2):
-        again = world.cli.start("resume", "1")
-        until(lambda: world.status() is Status.RUNNING and _is_driven(world))
-        again.kill()
-        again.wait()
+    running = world.cli.start("run", "worker")
+    for epoch, command in enumerate([("resume", "1"), ("resume", "1"), None], start=1):
+        until(lambda epoch=epoch: world.in_flight() == "model call 0" and world.execution().epoch == epoch)
+        running.kill()
+        running.wait()
+        running = world.cli.start(*command) if command else running
     stopped = world.cli("resume", "1")
     assert stopped.code == 1, stopped
     assert "poisoned" in stopped.out
     assert "model call 0" in stopped.out
+    assert "agentmd retry 1" in stopped.out
     assert world.status() is Status.ERROR
     late = world.cli("resume", "1")
     assert late.code == 6, late
-
-
-def _is_driven(world: World) -> bool:
-    store = world.store()
-    try:
-        return not store.abandoned()
-    finally:
-        store.close()
 
 
 def test_an_idempotent_tool_that_always_kills_is_stopped_too(world: World) -> None:

@@ -54,7 +54,7 @@ def begun(work: Workspace, action: Turn, guarded: bool) -> Journal:
 
 
 def dies(work: Workspace, journal: Journal) -> None:
-    journal.release(counted=True)
+    journal.release()
     work.restart()
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from agent_md.errors import CallClosed, ClaimLost
 from agent_md.executions.model import (
+    BETWEEN,
     Call,
     CallEffect,
     CallOutcome,
@@ -36,19 +37,30 @@ __all__ = ["MemoryJournal"]
 
 
 class MemoryJournal:
-    """The `Journal` port. `monotonic` measures the time of work, in seconds."""
+    """The `Journal` port."""
 
-    def __init__(self, state: MemoryState, claim: Claim, monotonic: Callable[[], float], workers: Workers) -> None:
+    def __init__(self, state: MemoryState, claim: Claim, workers: Workers) -> None:
         self._state = state
         self._workers = workers
         self._claim = claim
-        self._monotonic = monotonic
-        self._since = monotonic()
+        self._began = self._counted = workers.worked(claim.worker)
         self._process = os.getpid()
 
     @property
     def claim(self) -> Claim:
         return self._claim
+
+    def worked_ms(self) -> int:
+        return self._workers.worked(self._claim.worker) - self._began
+
+    def begin(self, place: str) -> None:
+        with self._write():
+            self._state.begun[self._id] = place
+
+    def count_attempt(self) -> tuple[str, int]:
+        with self._write():
+            place = self._state.place(self._id) or BETWEEN
+            return place, self._state.count_attempt(self._id, place)
 
     def record_model_step(
         self,
@@ -127,6 +139,7 @@ class MemoryJournal:
             begun = steps[number]
             if not begun.state.closed:
                 steps[number] = StepRecord(begun.function, CallState.FINISHED, as_json(result), as_json(error))
+                self._state.progress(self._id)
 
     def park(self, waits: Collection[frozenset[RequestId]]) -> bool:
         with self._state.lock:
@@ -143,14 +156,12 @@ class MemoryJournal:
                     f"Waiting for {count}",
                     {"request_ids": open_ids},
                 )
-                self._state.change(self._id, status=Status.WAITING, worker=None, attempts=0)
+                self._state.leave(self._id, Status.WAITING)
             return True
 
-    def release(self, *, counted: bool) -> None:
-        with self._write() as execution:
-            self._state.held.pop(self._id, None)
-            attempts = execution.attempts if counted else 0
-            self._state.change(self._id, status=Status.QUEUED, worker=None, attempts=attempts)
+    def release(self) -> None:
+        with self._write():
+            self._state.leave(self._id, Status.QUEUED)
 
     def finish(self, ending: Ending) -> None:
         with self._write() as execution:
@@ -172,15 +183,8 @@ class MemoryJournal:
                 "unknown_calls": self._state.execution(self._id).unknown_calls,
             }
             self._event("complete", EventType.COMPLETE, ending.status.value, ended | cut)
-            self._state.change(
-                self._id,
-                status=ending.status,
-                error=ending.error,
-                output=ending.output,
-                cut=ending.cut,
-                worker=None,
-                finished_at=self._state.now(),
-            )
+            outcome = {"error": ending.error, "output": ending.output, "finished_at": self._state.now()}
+            self._state.leave(self._id, ending.status, cut=ending.cut, **outcome)
 
     @property
     def _id(self) -> ExecutionId:
@@ -200,11 +204,14 @@ class MemoryJournal:
             with self._state.transaction():
                 execution = self._check()
                 events_before = self._state.last_seq
-                worked_ms = int((self._monotonic() - self._since) * 1000)
-                yield self._state.change(self._id, work_ms=execution.work_ms + worked_ms)
+                worked = self._workers.worked(self._claim.worker)
+                self._state.marks[self._id] = worked
+                yield self._state.change(self._id, work_ms=execution.work_ms + worked - self._counted)
                 if self._state.last_seq != events_before:
-                    self._state.change(self._id, attempts=0)
-            self._since += worked_ms / 1000
+                    self._state.progress(self._id)
+                    if self._state.executions[self._id].status is not Status.RUNNING:
+                        self._state.begun.pop(self._id, None)
+            self._counted = worked
 
     def _event(self, key: str, kind: EventType, message: str, data: dict[str, Any]) -> None:
         self._state.add_event(self._id, key, kind, message, data)

@@ -15,8 +15,10 @@ from typing import Any
 from agent_md.errors import StoreError, UnknownExecution, UnknownRequest
 from agent_md.executions.firings import Firing, FiringId, Followed, Pause
 from agent_md.executions.model import (
+    BETWEEN,
     Answer,
     Call,
+    CallState,
     Claim,
     Event,
     EventType,
@@ -34,6 +36,7 @@ from agent_md.executions.model import (
     WorkerId,
 )
 from agent_md.executions.spending import Refusal, Spending
+from agent_md.ports import Workers
 
 __all__ = ["MemoryState", "as_json"]
 
@@ -60,6 +63,9 @@ class MemoryState:
         self.steps: dict[tuple[ExecutionId, Position], dict[int, StepRecord]] = {}
         self.requests: dict[RequestId, Request] = {}
         self.workers: dict[WorkerId, int] = {}
+        self.begun: dict[ExecutionId, str] = {}
+        self.marks: dict[ExecutionId, int] = {}
+        self.attempts: dict[ExecutionId, dict[str, int]] = {}
         self.sessions: dict[tuple[str, str], Any] = {}
         self.held: dict[ExecutionId, tuple[str, WorkerId, float]] = {}
         self.refusals: dict[int, Refusal] = {}
@@ -196,7 +202,7 @@ class MemoryState:
         return Spending(None if None in today else float(sum(today)), held, dearest)
 
     def take(self, execution_id: ExecutionId, worker: WorkerId) -> Claim:
-        """Gives the execution to a worker, with the next epoch, as one more attempt."""
+        """Gives the execution to a worker, with the next epoch."""
         before = self.executions[execution_id]
         self.held.pop(execution_id, None)
         self.change(
@@ -204,15 +210,65 @@ class MemoryState:
             status=Status.RUNNING,
             worker=worker,
             epoch=before.epoch + 1,
-            attempts=before.attempts + 1,
             started_at=self.now() if before.started_at is None else before.started_at,
         )
+        self.begun.pop(execution_id, None)
+        self.marks.pop(execution_id, None)
         return Claim(execution_id, worker, before.epoch + 1)
 
+    def leave(self, execution_id: ExecutionId, status: Status, **fields: Any) -> None:
+        """Takes the execution from its worker."""
+        self.held.pop(execution_id, None)
+        self.begun.pop(execution_id, None)
+        self.marks.pop(execution_id, None)
+        self.change(execution_id, status=status, worker=None, **fields)
+
+    def place(self, execution_id: ExecutionId) -> str | None:
+        """What the drive has in flight."""
+        epoch = self.executions[execution_id].epoch
+        started = sorted(
+            (call.position, call.tool)
+            for (owner, _), call in self.calls.items()
+            if owner == execution_id and call.state is CallState.STARTED and call.epoch == epoch
+        )
+        return f"call {started[0][0]} ({started[0][1]})" if started else self.begun.get(execution_id)
+
+    def count_attempt(self, execution_id: ExecutionId, place: str) -> int:
+        counts = self.attempts.setdefault(execution_id, {})
+        counts[place] = counts.get(place, 0) + 1
+        most = min(place for place in counts if counts[place] == max(counts.values()))
+        self.change(execution_id, attempts=counts[most], attempted=most)
+        return counts[place]
+
+    def progress(self, execution_id: ExecutionId) -> None:
+        """Something new was stored: what was in flight is over."""
+        if execution_id in self.begun:
+            self.begun[execution_id] = BETWEEN
+        self.attempts.pop(execution_id, None)
+        self.change(execution_id, attempts=0, attempted=None, suspect=False)
+
+    def settle_deaths(self, workers: Workers) -> None:
+        """Queues what dead workers drove, and tells whom their deaths are counted against."""
+        running = [x for x in self.executions.values() if x.status is Status.RUNNING]
+        for worker in {x.worker for x in running if x.worker is not None and not workers.alive(x.worker)}:
+            driven = [x.id for x in running if x.worker == worker]
+            places = {x: place for x in driven if (place := self.place(x)) is not None}
+            if workers.ended_by_order(worker):
+                places = {}
+            for x in driven:
+                before = self.executions[x]
+                lost = max(0, workers.worked(worker) - self.marks.get(x, workers.worked(worker)))
+                fields = {"work_ms": before.work_ms + lost, "suspect": before.suspect or x in places}
+                self.leave(x, Status.QUEUED, **fields)
+            if len(places) == 1:
+                ((x, place),) = places.items()
+                self.count_attempt(x, place)
+            workers.forget(worker)
+
     def wake(self, execution_id: ExecutionId) -> None:
-        """A waiting execution has work again; its answer was a new row."""
+        """A waiting execution has work again."""
         if self.executions[execution_id].status is Status.WAITING:
-            self.change(execution_id, status=Status.QUEUED, attempts=0)
+            self.change(execution_id, status=Status.QUEUED)
 
     def expire(self, requests: list[Request]) -> list[Answer]:
         """Records the expiry of those of the open requests whose deadline has come, and wakes their executions."""

@@ -52,12 +52,11 @@ __all__ = ["MemoryStore"]
 
 
 class MemoryStore:
-    """The `Store` port on plain dicts under one lock; what it gives out are copies. `monotonic` measures work."""
+    """The `Store` port on plain dicts under one lock; what it gives out are copies."""
 
-    def __init__(self, *, workers: Workers, clock: Clock = time.time, monotonic: Clock = time.monotonic) -> None:
+    def __init__(self, *, workers: Workers, clock: Clock = time.time) -> None:
         self._state = MemoryState(clock)
         self._workers = workers
-        self._monotonic = monotonic
         self.sessions = MemorySessions(self._state)
         self.outbox = MemoryOutbox(self._state, workers)
         self.firings = MemoryFirings(self._state)
@@ -213,10 +212,23 @@ class MemoryStore:
             self._state.execution(execution_id)
             return self._state.specs[execution_id]
 
-    def claim(self, execution_id: ExecutionId, worker: WorkerId) -> Claim | None:
+    def claim(self, execution_id: ExecutionId, worker: WorkerId, *, suspects: bool = True) -> Claim | None:
+        return self._claim(execution_id, worker, suspects=suspects, waiting=False)
+
+    def claim_to_cancel(self, execution_id: ExecutionId, worker: WorkerId, *, suspects: bool = True) -> Claim | None:
+        return self._claim(execution_id, worker, suspects=suspects, waiting=True)
+
+    def _claim(self, execution_id: ExecutionId, worker: WorkerId, *, suspects: bool, waiting: bool) -> Claim | None:
         with self._state.lock:
-            free = self._free(self._state.execution(execution_id))
-            return self._state.take(execution_id, worker) if free else None
+            self._state.execution(execution_id)
+            self.settle_deaths()
+            execution = self._state.execution(execution_id)
+            free = (waiting and execution.status is Status.WAITING) or self._free(execution)
+            return self._state.take(execution_id, worker) if free and (suspects or not execution.suspect) else None
+
+    def settle_deaths(self) -> None:
+        with self._state.lock:
+            self._state.settle_deaths(self._workers)
 
     def abandoned(self) -> list[Execution]:
         with self._state.lock:
@@ -229,14 +241,8 @@ class MemoryStore:
                 execution = self._state.change(execution_id, cancelled_by=by)
             return deepcopy(execution)
 
-    def claim_to_cancel(self, execution_id: ExecutionId, worker: WorkerId) -> Claim | None:
-        with self._state.lock:
-            execution = self._state.execution(execution_id)
-            free = execution.status is Status.WAITING or self._free(execution)
-            return self._state.take(execution_id, worker) if free else None
-
     def journal(self, claim: Claim) -> MemoryJournal:
-        return MemoryJournal(self._state, claim, self._monotonic, self._workers)
+        return MemoryJournal(self._state, claim, self._workers)
 
     # What the journal holds
 
@@ -361,6 +367,10 @@ class MemoryStore:
 
     def register_worker(self, worker: WorkerId, pid: int) -> None:
         with self._state.lock:
+            driving = {x.worker for x in self._state.executions.values() if x.status is Status.RUNNING}
+            for dead in self._workers.dead():
+                if dead not in driving:
+                    self._workers.forget(dead)
             self._state.workers[worker] = pid
 
     def forget_worker(self, worker: WorkerId) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import shutil
 import sqlite3
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from agent_md.executions.model import (
     Call,
     CallOutcome,
+    Execution,
     ExecutionId,
     Outcome,
     Request,
@@ -128,6 +130,21 @@ class World:
         try:
             found = store.executions(limit=1)
             return found[0].status if found else None
+        finally:
+            store.close()
+
+    def in_flight(self, execution: int = 1) -> str | None:
+        """What a drive of the execution has begun, as the store notes it; None before anything."""
+        if self.status() is None:
+            return None
+        with contextlib.closing(sqlite3.connect(self.workspace / ".agentmd/agentmd.db")) as database:
+            row = database.execute("SELECT begun FROM executions WHERE id = ?", (execution,)).fetchone()
+        return row[0] if row else None
+
+    def execution(self, execution: int = 1) -> Execution:
+        store = self.store()
+        try:
+            return store.execution(ExecutionId(execution))
         finally:
             store.close()
 

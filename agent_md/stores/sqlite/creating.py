@@ -64,10 +64,10 @@ def insert_execution(
     claimed = worker is not None
     (execution_id,) = db.one(
         "INSERT INTO executions (agent, spec_digest, trigger, session_id, parent_id, seed, status, worker,"
-        " epoch, attempts, created_at, started_at, idempotency_key, idempotency_digest)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        " epoch, created_at, started_at, idempotency_key, idempotency_digest)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
         *(new.agent, spec_digest, new.trigger, new.session_id, new.parent_id, opening),
-        *(Status.RUNNING if claimed else Status.QUEUED, worker, int(claimed), int(claimed)),
+        *(Status.RUNNING if claimed else Status.QUEUED, worker, int(claimed)),
         *(now, now if claimed else None),
         *(idempotency and idempotency.key, idempotency and idempotency.digest),
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from agent_md.errors import CallClosed, ClaimLost
 from agent_md.executions.model import (
+    BETWEEN,
     CallEffect,
     CallOutcome,
     CallState,
@@ -28,6 +28,7 @@ from agent_md.executions.model import (
 from agent_md.executions.spending import Budget, Grant
 from agent_md.ports import Clock, Ending, NewAnswer, Workers
 from agent_md.stores.sqlite import spending, writes
+from agent_md.stores.sqlite.claims import add_attempt, place_in_flight
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import EXECUTION, OUTPUT, dump, to_execution
 
@@ -44,12 +45,15 @@ class SqliteJournal:
         self._workers = workers
         self._claim = claim
         self._clock = clock
-        self._lap = time.monotonic()
+        self._began = self._counted = workers.worked(claim.worker)
         self._process = os.getpid()
 
     @property
     def claim(self) -> Claim:
         return self._claim
+
+    def worked_ms(self) -> int:
+        return self._workers.worked(self._claim.worker) - self._began
 
     @property
     def _where(self) -> tuple[int, str, int]:
@@ -62,16 +66,17 @@ class SqliteJournal:
             raise ClaimLost(
                 f"execution {self._claim.execution_id} is driven by the process that this one was forked from"
             )
-        lap = time.monotonic()
+        worked = self._workers.worked(self._claim.worker)
         with self._db.write():
             held = self._db.run(
-                "UPDATE executions SET work_ms = work_ms + ? WHERE id = ? AND worker = ? AND epoch = ? AND status = ?",
-                *(round((lap - self._lap) * 1000), *self._where, Status.RUNNING),
+                "UPDATE executions SET work_ms = work_ms + ?, work_mark = ?"
+                " WHERE id = ? AND worker = ? AND epoch = ? AND status = ?",
+                *(worked - self._counted, worked, *self._where, Status.RUNNING),
             )
             if held != 1:
                 raise ClaimLost(f"execution {self._claim.execution_id} is driven by another process now")
             yield self._clock()
-        self._lap = lap
+        self._counted = worked
 
     def _event(self, key: str, type: EventType, message: str, data: dict[str, Any], at: float) -> bool:
         new = writes.add_event(self._db, self._claim.execution_id, key, type, message, data, at)
@@ -80,11 +85,25 @@ class SqliteJournal:
         return new
 
     def _progress(self) -> None:
-        self._db.run("UPDATE executions SET attempts = 0 WHERE id = ?", self._claim.execution_id)
+        """What was in flight is over, or has a row of its own."""
+        self._db.run(
+            "UPDATE executions SET begun = CASE status WHEN 'running' THEN ? END, suspect = 0 WHERE id = ?",
+            *(BETWEEN, self._claim.execution_id),
+        )
+        self._db.run("DELETE FROM attempts WHERE execution_id = ?", self._claim.execution_id)
 
     def _open(self, request: NewRequest, at: float) -> None:
         if writes.open_request(self._db, self._claim.execution_id, request, at):
             self._progress()
+
+    def begin(self, place: str) -> None:
+        with self._fenced():
+            self._db.run("UPDATE executions SET begun = ? WHERE id = ?", place, self._claim.execution_id)
+
+    def count_attempt(self) -> tuple[str, int]:
+        with self._fenced():
+            place = place_in_flight(self._db, self._claim.execution_id, self._claim.epoch) or BETWEEN
+            return place, add_attempt(self._db, self._claim.execution_id, place)
 
     def record_model_step(
         self,
@@ -261,18 +280,13 @@ class SqliteJournal:
     def _leave(self, status: Status) -> None:
         spending.free(self._db, self._claim.execution_id)
         self._db.run(
-            "UPDATE executions SET status = ?, worker = NULL, attempts = 0 WHERE id = ?",
+            "UPDATE executions SET status = ?, worker = NULL, begun = NULL, work_mark = NULL WHERE id = ?",
             *(status, self._claim.execution_id),
         )
 
-    def release(self, *, counted: bool) -> None:
+    def release(self) -> None:
         with self._fenced():
-            spending.free(self._db, self._claim.execution_id)
-            self._db.run(
-                "UPDATE executions SET status = ?, worker = NULL, attempts = CASE WHEN ? THEN attempts ELSE 0 END"
-                " WHERE id = ?",
-                *(Status.QUEUED, counted, self._claim.execution_id),
-            )
+            self._leave(Status.QUEUED)
 
     def _keep_output(self, output: str) -> None:
         execution_id = self._claim.execution_id

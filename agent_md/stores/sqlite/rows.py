@@ -72,12 +72,15 @@ ELSE x.output END"""
 
 EXECUTION = f"""
 SELECT x.id, x.agent, x.spec_digest, x.trigger, x.status, x.created_at, x.session_id, x.parent_id, x.worker, x.epoch,
-       x.attempts, x.started_at, x.finished_at, x.work_ms, x.error, {OUTPUT}, x.cancelled_by, x.cut,
+       x.started_at, x.finished_at, x.work_ms, x.error, {OUTPUT}, x.cancelled_by, x.cut,
        (SELECT coalesce(sum(input_tokens), 0) FROM usage u WHERE u.execution_id = x.id),
        (SELECT coalesce(sum(output_tokens), 0) FROM usage u WHERE u.execution_id = x.id),
        (SELECT CASE WHEN count(*) = count(cost_usd) THEN coalesce(sum(cost_usd), 0.0) END
         FROM usage u WHERE u.execution_id = x.id),
-       (SELECT count(*) FROM calls c WHERE c.execution_id = x.id AND {UNSETTLED})
+       (SELECT count(*) FROM calls c WHERE c.execution_id = x.id AND {UNSETTLED}),
+       (SELECT coalesce(max(count), 0) FROM attempts t WHERE t.execution_id = x.id),
+       (SELECT place FROM attempts t WHERE t.execution_id = x.id ORDER BY count DESC, place LIMIT 1),
+       x.suspect
 FROM executions x"""
 
 REQUEST = """
@@ -133,16 +136,18 @@ def to_execution(row: Any) -> Execution:
         parent_id=None if row[7] is None else ExecutionId(row[7]),
         worker=None if row[8] is None else WorkerId(row[8]),
         epoch=row[9],
-        attempts=row[10],
-        started_at=row[11],
-        finished_at=row[12],
-        work_ms=row[13],
-        error=row[14],
-        output=row[15],
-        cancelled_by=row[16],
-        cut=row[17],
-        usage=Usage(row[18], row[19], row[20]),
-        unknown_calls=row[21],
+        started_at=row[10],
+        finished_at=row[11],
+        work_ms=row[12],
+        error=row[13],
+        output=row[14],
+        cancelled_by=row[15],
+        cut=row[16],
+        usage=Usage(row[17], row[18], row[19]),
+        unknown_calls=row[20],
+        attempts=row[21],
+        attempted=row[22],
+        suspect=bool(row[23]),
     )
 
 

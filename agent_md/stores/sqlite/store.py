@@ -13,7 +13,6 @@ from agent_md.errors import (
     AnswerConflict,
     BudgetSpent,
     ConversationWaiting,
-    StateDirUnusable,
     StoreFull,
     StoreReadOnly,
     UnknownExecution,
@@ -43,6 +42,7 @@ from agent_md.executions.model import (
 from agent_md.executions.spending import Refusal, RefusalKind
 from agent_md.ports import AnswerReceipt, Clock, Idempotency, Journal, NewAnswer, Workers
 from agent_md.stores.sqlite import creating, settling, spending, writes
+from agent_md.stores.sqlite.claims import Claims
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.firings import SqliteFirings
 from agent_md.stores.sqlite.journal import SqliteJournal
@@ -75,6 +75,7 @@ class SqliteStore:
         self._workers = workers
         self._clock = clock
         self._openings = SqliteOpenings(self._db)
+        self._claims = Claims(self._db, workers, clock)
         self.sessions = SqliteSessions(self._db, clock)
         self.outbox = SqliteOutbox(self._db, workers, clock)
         self.firings = SqliteFirings(self._db, clock)
@@ -235,44 +236,19 @@ class SqliteStore:
         )
         return str(body)
 
-    def claim(self, execution_id: ExecutionId, worker: WorkerId) -> Claim | None:
-        return self._claim(execution_id, worker, (Status.QUEUED,))
+    def claim(self, execution_id: ExecutionId, worker: WorkerId, *, suspects: bool = True) -> Claim | None:
+        self.execution(execution_id)
+        return self._claims.claim(execution_id, worker, (Status.QUEUED,), suspects=suspects)
 
-    def claim_to_cancel(self, execution_id: ExecutionId, worker: WorkerId) -> Claim | None:
-        return self._claim(execution_id, worker, (Status.QUEUED, Status.WAITING))
-
-    def _claim(self, execution_id: ExecutionId, worker: WorkerId, free: tuple[Status, ...]) -> Claim | None:
-        with self._db.write():
-            execution = self.execution(execution_id)
-            if execution.status not in free and not self._is_left_over(execution):
-                return None
-            return self._take(execution, worker)
-
-    def _is_left_over(self, execution: Execution) -> bool:
-        """Whether its driver is dead, or died between asking to cancel it and closing it."""
-        if execution.status is Status.WAITING:
-            return execution.cancelled_by is not None
-        return execution.status is Status.RUNNING and (
-            execution.worker is None or not self._workers.alive(execution.worker)
-        )
-
-    def _take(self, execution: Execution, worker: WorkerId) -> Claim:
-        epoch = execution.epoch + 1
-        spending.free(self._db, execution.id)
-        self._db.run(
-            "UPDATE executions SET status = ?, worker = ?, epoch = ?, attempts = attempts + 1,"
-            " started_at = coalesce(started_at, ?) WHERE id = ?",
-            *(Status.RUNNING, worker, epoch, self._clock(), execution.id),
-        )
-        return Claim(execution.id, worker, epoch)
+    def claim_to_cancel(self, execution_id: ExecutionId, worker: WorkerId, *, suspects: bool = True) -> Claim | None:
+        self.execution(execution_id)
+        return self._claims.claim(execution_id, worker, (Status.QUEUED, Status.WAITING), suspects=suspects)
 
     def abandoned(self) -> list[Execution]:
-        rows = self._db.all(
-            f"{EXECUTION} WHERE x.status IN ('queued', 'running')"
-            " OR (x.status = 'waiting' AND x.cancelled_by IS NOT NULL) ORDER BY x.id"
-        )
-        executions = [to_execution(row) for row in rows]
-        return [x for x in executions if x.status is Status.QUEUED or self._is_left_over(x)]
+        return self._claims.abandoned()
+
+    def settle_deaths(self) -> None:
+        self._claims.settle_deaths()
 
     def request_cancel(self, execution_id: ExecutionId, by: str) -> Execution:
         with self._db.write():
@@ -369,7 +345,7 @@ class SqliteStore:
         execution = self.execution(execution_id)
         if worker is None or execution.status is not Status.QUEUED:
             return None
-        return self._take(execution, worker)
+        return self._claims.take(execution, worker)
 
     def settle_overdue(self) -> list[Answer]:
         now = self._clock()
@@ -414,18 +390,10 @@ class SqliteStore:
     # Workers
 
     def register_worker(self, worker: WorkerId, pid: int) -> None:
-        """Rows of workers that are dead go."""
-        with self._db.write():
-            for (other,) in self._db.all("SELECT id FROM workers"):
-                with suppress(StateDirUnusable):  # it is not known whether that one lives
-                    if not self._workers.alive(WorkerId(other)):
-                        self._db.run("DELETE FROM workers WHERE id = ?", other)
-            self._db.run("INSERT INTO workers (id, pid, started_at) VALUES (?, ?, ?)", worker, pid, self._clock())
+        self._claims.register(worker, pid)
 
     def forget_worker(self, worker: WorkerId) -> None:
-        """A row that cannot be removed now goes when the next worker comes."""
-        with suppress(StoreFull, StoreReadOnly), self._db.write():
-            self._db.run("DELETE FROM workers WHERE id = ?", worker)
+        self._claims.forget(worker)
 
 
 def _same_execution(requests: Sequence[Request]) -> ExecutionId:

@@ -83,9 +83,9 @@ def add_answer(
 
 
 def wake(db: Database, execution_id: ExecutionId) -> None:
-    """An answer is a new row: a waiting execution has work again, and its row of attempts ends."""
+    """A waiting execution has work again."""
     db.run(
-        "UPDATE executions SET status = ?, attempts = 0 WHERE id = ? AND status = ?",
+        "UPDATE executions SET status = ? WHERE id = ? AND status = ?",
         *(Status.QUEUED, execution_id, Status.WAITING),
     )
 
