@@ -40,6 +40,7 @@ from agent_md.models.images import refuse_images
 from agent_md.parts import AgentParts
 from agent_md.ports import Idempotency, Journal, NewAnswer, ProgressSink, Store
 from agent_md.runner.responding import choose_request, new_answer
+from agent_md.runner.retrying import first_messages_again
 from agent_md.settings import Settings
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.state_dir import make_state_dir
@@ -198,6 +199,29 @@ class App:
             worker=self.worker if claimed else None,
             idempotency=idempotency,
             firing=firing,
+        )
+
+    def retry(self, failed: Execution, *, trigger: TriggerKind = TriggerKind.MANUAL, claimed: bool = True) -> Execution:
+        """A new execution of the same agent, as its file is now, in the same session, told what the failed one was told:
+        its system text and its message. Raises as `start` does; DrivenElsewhere for one that has not ended, UsageError
+        for one that succeeded."""
+        messages = first_messages_again(self.store, failed)
+        spec = self.runnable_spec(failed.agent)
+        return self.store.create(
+            NewExecution(
+                agent=spec.name,
+                trigger=trigger,
+                seed=messages,
+                session_id=failed.session_id,
+                history=spec.history,
+                session_must_exist=failed.session_id is not None,
+                exclusive=failed.session_id is not None,
+                budget=self.parts.budget(spec),
+            ),
+            spec=spec.to_json(),
+            spec_digest=spec.digest,
+            skip_if_waiting=spec.on_pending == "skip",
+            worker=self.worker if claimed else None,
         )
 
     def runnable_spec(self, name: str) -> AgentSpec:

@@ -20,6 +20,7 @@ from agent_md.api.schemas import (
     RefusedRun,
     RespondAnswer,
     RespondBody,
+    RetryAnswer,
     SettleBody,
     StatusName,
     UnknownCall,
@@ -29,8 +30,9 @@ from agent_md.api.streams import execution_stream
 from agent_md.api.strict_body import StrictRoute
 from agent_md.errors import UnknownRequest
 from agent_md.executions.answers import client_name
-from agent_md.executions.model import POSITION, ExecutionId, Position, Status
+from agent_md.executions.model import POSITION, ExecutionId, Position, Status, TriggerKind
 from agent_md.executions.settling import checked_note
+from agent_md.runner.retrying import what_ran
 from agent_md.shapes import event_shape, execution_detail, execution_shape, refusal_shape, unknown_call_shape
 
 __all__ = ["router"]
@@ -177,6 +179,17 @@ async def settle(context: Context, execution_id: _Id, position: _Position, body:
     call = context.store.call(execution.id, at)
     assert call is not None  # it was settled
     return unknown_call_shape(call)
+
+
+@router.post("/executions/{execution_id}/retry", response_model=RetryAnswer, responses=documented(404, 409, 413, 422))
+async def retry(context: Context, execution_id: _Id) -> dict[str, Any]:
+    """Begins a failed execution anew, with the message it was given, and answers at once."""
+    failed = context.store.execution(ExecutionId(execution_id))
+    execution = context.app.retry(failed, trigger=TriggerKind.API, claimed=False)
+    context.begun(execution)
+    ran, may_have_run = what_ran(context.store, failed)
+    model = str(context.app.spec_of(execution).model)
+    return {"execution_id": execution.id, "model": model, "ran": ran, "may_have_run": may_have_run}
 
 
 @router.delete("/executions/{execution_id}", response_model=CancelAnswer, responses=documented(404, 422))

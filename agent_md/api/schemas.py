@@ -36,6 +36,7 @@ __all__ = [
     "Reloaded",
     "RespondAnswer",
     "RespondBody",
+    "RetryAnswer",
     "RunAnswer",
     "RunBody",
     "Scheduler",
@@ -222,6 +223,11 @@ class RunBody(Given):
 class RunAnswer(Open):
     execution_id: int
     model: str = Field(examples=["google/gemini-2.5-flash"])
+
+
+class RetryAnswer(RunAnswer):
+    ran: list[str] = Field(examples=[["call 0.0 (file_write)"]], description="Calls of the failed one that ran.")
+    may_have_run: list[str] = Field(examples=[[]], description="Calls of it that may have run.")
 
 
 StatusName = Literal["queued", "running", "waiting", "success", "error", "timeout", "aborted", "failed", "cancelled"]

@@ -18,7 +18,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from agent_md import __version__
-from agent_md.cli import answers, chat, completion, explain, inspect, new, runs, schedule, server, settling
+from agent_md.cli import answers, chat, completion, explain, inspect, new, retrying, runs, schedule, server, settling
 from agent_md.cli.exit_codes import INTERRUPTED
 from agent_md.cli.output import NoReader, give_up, note, remark
 from agent_md.cli.streams import person
@@ -41,6 +41,7 @@ app.command()(chat.chat)
 app.command()(answers.pending)
 app.command()(answers.respond)
 app.command()(runs.resume)
+app.command()(retrying.retry)
 app.command()(answers.cancel)
 app.command()(settling.settle)
 app.command()(new.new)

@@ -162,11 +162,17 @@ def _list_resumable(workspace: WorkspaceOption, *, as_json: bool) -> None:
 
 def _refuse_driven(execution: Execution) -> None:
     if execution.status.final:
-        raise ExecutionEnded(f"execution {execution.id} has ended ({execution.status}); run its agent again instead")
+        raise ExecutionEnded(f"execution {execution.id} has ended ({execution.status}); {_instead(execution)}")
     if execution.status is Status.RUNNING:
         raise DrivenElsewhere(
             f"execution {execution.id} is driven by a live process; `agentmd logs -f -e {execution.id}` follows it"
         )
+
+
+def _instead(execution: Execution) -> str:
+    if execution.status is Status.SUCCESS:
+        return "run its agent again instead"
+    return f"`agentmd retry {execution.id}` begins it anew"
 
 
 def warn_unavailable(app: App, agent: str) -> None:
