@@ -123,9 +123,9 @@ class TestShapes:
         assert [e["id"] for e in server.client.get("/executions?status=success&agent=worker").body] == [execution]
         assert [e["id"] for e in server.client.get("/agents/worker/runs?limit=1").body] == [execution]
 
-    def test_the_scheduler_says_that_it_is_off(self, server: Server) -> None:
-        assert server.client.get("/scheduler").body == {"status": "off", "jobs": []}
-        assert server.client.post("/scheduler/pause").status == 409
+    def test_the_scheduler_says_that_it_has_nothing_to_do(self, server: Server) -> None:
+        assert server.client.get("/scheduler").body == {"status": "running", "jobs": []}
+        assert server.client.get("/schedule").body == server.client.get("/firings").body == []
 
     def test_openapi_is_complete(self, server: Server) -> None:
         api = server.client.get("/openapi.json").body
