@@ -177,6 +177,8 @@ def _execution_cells(execution: Execution, screen: Screen, *, died: bool) -> tup
 
 def _status(execution: Execution, *, died: bool) -> str:
     status = "died" if died else str(execution.status)
+    if execution.cut is not None:
+        status = f"{status}, cut"
     return f"{status} {MAY_HAVE_RUN}" if execution.unknown_calls else status
 
 

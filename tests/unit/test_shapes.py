@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from agent_md.agents.spec import AgentSpec, ModelRef, PathMount, Trigger
 from agent_md.executions.model import Drift, EventType, ExecutionId, Outcome, Preview, RequestKind, Status, Usage
+from agent_md.executions.sessions import Session, SessionStatus
 from agent_md.shapes import (
     PathStep,
     agent_detail,
@@ -17,6 +19,7 @@ from agent_md.shapes import (
     iso_time,
     request_shape,
     run_event_line,
+    session_shape,
 )
 from tests.support.samples import NOON, an_event, an_execution, answered, ask, guard
 
@@ -228,3 +231,12 @@ def test_an_invalid_file() -> None:
         "error": "no delimiter",
         "last_good": None,
     }
+
+
+def test_a_session_says_of_its_answer_that_it_was_cut_and_nothing_otherwise() -> None:
+    def shape(cut: str | None) -> dict[str, Any]:
+        turn = an_execution(status=Status.SUCCESS, output="Once", cut=cut)
+        return session_shape(Session("writer", "s", SessionStatus.IDLE, NOON, NOON, turn), [])
+
+    assert shape("length") == {**shape(None), "cut": "length"}
+    assert "cut" not in shape(None)

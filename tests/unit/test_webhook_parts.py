@@ -236,6 +236,11 @@ class TestBody:
             "messages": said,
         }
 
+    def test_completed_with_a_text_that_was_cut(self) -> None:
+        done = an_execution(status=Status.SUCCESS, output="Once", cut="length")
+        assert self.body(HookEvent.COMPLETED, done)["cut"] == "length"
+        assert "cut" not in self.body(HookEvent.COMPLETED, an_execution(status=Status.SUCCESS, output="Once."))
+
     def test_failed(self) -> None:
         for error, told in (("No key.", "No key."), (None, "the turn ended as timeout")):
             assert self.body(HookEvent.FAILED, an_execution(status=Status.TIMEOUT, error=error, output="x")) == {
