@@ -284,7 +284,7 @@ class TestExpiry:
 
 
 class TestPolicy:
-    def test_a_denial_by_policy_reads_like_any_denial(self, work: Workspace) -> None:
+    def test_a_denial_by_policy_is_told_as_one_and_not_as_the_users(self, work: Workspace) -> None:
         work.tools('@tool\ndef it() -> object:\n    """It."""\n    return request_input("Name?")\n')
         work.agent("tools: [kit]\nconfirm: [danger]")
         work.script(turn(call("danger", key="A"), call("it"), call("ask_user", question="Which?")), "Done.")
@@ -296,7 +296,7 @@ class TestPolicy:
         work.app.store.record_answers(denials, by="policy")
         work.go_on()
         work.check_succeeded()
-        assert work.results_seen() == ["Action denied by user"] * 3
+        assert work.results_seen() == ["Action denied by policy: nobody was asked"] * 3
         assert [c.outcome for c in work.calls()] == [CallOutcome.DENIED, CallOutcome.DENIED, CallOutcome.DONE]
 
 
