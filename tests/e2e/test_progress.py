@@ -124,11 +124,12 @@ def test_ctrl_c_and_typing_leave_no_rows(gated: AgentFolder) -> None:
         terminal.send("\x03")
         terminal.expect("leave at once\n")
         assert terminal.exit_code() == 130
-        assert masked(terminal.shown).splitlines()[-3:] == [
+        assert masked(terminal.shown).splitlines()[-4:] == [
             "cancelling execution 1; press Ctrl-C again to leave at once",
             "HH:MM:SS waiter 📎 gated ← Unknown: the call may have run. It was started and its end was not seen; "
             "it is not run again",
             f"HH:MM:SS waiter 🛑 aborted: cancelled by {login()}",
+            "1 call of execution 1 may have run: agentmd logs -e 1",
         ]
 
 
