@@ -186,6 +186,9 @@ class Journal(Protocol):
     def start_call(self, position: Position, args: dict[str, Any], effect: CallEffect | None) -> None:
         """Moves a call to `started` with the arguments it runs with. The effect comes after this, never before."""
 
+    def put_back(self, position: Position, state: CallState) -> None:
+        """Undoes `start_call` of a call of which nothing was begun: it has this state again."""
+
     def pause_call(self, position: Position, requests: Sequence[NewRequest]) -> None:
         """Moves a call to `paused` and opens the requests (`interrupt`) it waits for; those there are left alone.
 

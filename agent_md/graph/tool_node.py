@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.types import interrupt
 
-from agent_md.errors import AgentmdError, ClaimLost, StoreError, ToolError
+from agent_md.errors import AgentmdError, ClaimLost, OutOfResources, StoreError, ToolError
 from agent_md.executions.answers import denial_text
 from agent_md.executions.model import (
     Answer,
@@ -50,7 +50,7 @@ class _Ask:
 class ToolNode:
     """Runs one call when it may, waits for its answers when it must, and closes it once.
 
-    It raises nothing but LangGraph's interrupt and errors of the store: any other exception would cancel its siblings.
+    It raises nothing but LangGraph's interrupt, errors of the store and OutOfResources: any other exception would cancel its siblings.
     """
 
     def __init__(self, bench: Bench) -> None:
@@ -183,6 +183,9 @@ class ToolNode:
         except Pause as pause:
             fault = running.fault(pause)
             return _said(failed(ToolError(fault))) if fault else _Ask(tuple(running.asked))
+        except OutOfResources:
+            self._bench.journal.put_back(call.position, call.state)
+            raise
         except (TargetChanged, ClaimLost, StoreError):
             raise
         except Exception as error:

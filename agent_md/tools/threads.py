@@ -13,12 +13,12 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from agent_md.errors import ClaimLost
+from agent_md.errors import ClaimLost, OutOfResources, shortage
 from agent_md.sdk import Pause
 from agent_md.tools.base import CutOff
 
@@ -37,6 +37,17 @@ _ANSWER_S = 0.5
 """How long the loop of a call that used up its grace may take to answer."""
 _CLOSE_S = 0.3
 """How long all loops may take to end when the process is done with them."""
+
+
+@contextmanager
+def _begun_or_not() -> Iterator[None]:
+    """Tells a process that has nothing left to begin with from whatever code of tools raises."""
+    try:
+        yield
+    except Exception as error:
+        if (short := shortage(error)) is not None:
+            raise OutOfResources(short) from error
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +104,16 @@ class _ToolLoop:
     """An event loop on a daemon thread of its own. All methods may be called on any thread."""
 
     def __init__(self, name: str) -> None:
-        self._loop = asyncio.new_event_loop()
+        with _begun_or_not():
+            self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
         self._runs: set[_Run] = set()
         self._over = False
         self._winding: asyncio.Task[None] | None = None
         self.thread = threading.Thread(target=self._work, name=name, daemon=True)
         try:
-            self.thread.start()
+            with _begun_or_not():
+                self.thread.start()
         except BaseException:
             self._loop.close()
             raise
@@ -227,7 +240,8 @@ class ToolThreads:
         return run.reply.future.result()
 
     async def on_thread(self, name: str, function: Callable[[], Any]) -> Outcome:
-        """Runs the function on a daemon thread of its own, in the context of the caller.
+        """Runs the function on a daemon thread of its own, in the context of the caller. Raises OutOfResources, with
+        nothing of it begun, when there is no thread to be had; the same holds for `on_loop`.
 
         When this is cancelled it ends at once, and the thread is left alone.
         """
@@ -242,7 +256,8 @@ class ToolThreads:
             reply.give(outcome)
 
         thread = threading.Thread(target=work, name=name, daemon=True)
-        thread.start()
+        with _begun_or_not():
+            thread.start()
         try:
             await asyncio.wait({reply.future})
         except asyncio.CancelledError:

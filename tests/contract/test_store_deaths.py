@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_md.executions.model import BETWEEN, Execution, Position, Status, WorkerId, place_of_turn
+from agent_md.executions.model import BETWEEN, CallState, Execution, Position, Status, WorkerId, place_of_turn
 from agent_md.ports import Journal, Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import (
@@ -108,6 +108,17 @@ class TestDeaths:
         journal.start_call(Position(0, 1), {}, None)
         die(store, workers)
         assert now(store, journal).attempted == "call 0.1 (file_read)"
+
+    def test_a_call_that_was_put_back_is_not_in_flight(self, store: Store, workers: FakeWorkers) -> None:
+        journal = in_flight(store)
+        record(journal, calls=[proposal()])
+        journal.start_call(FIRST, {}, None)
+        journal.put_back(FIRST, CallState.PROPOSED)
+        call = store.call(journal.claim.execution_id, FIRST)
+        assert call is not None
+        assert call.state is CallState.PROPOSED
+        die(store, workers)
+        assert now(store, journal).attempted == BETWEEN
 
     def test_a_call_that_an_earlier_drive_started_is_not(self, store: Store, workers: FakeWorkers) -> None:
         journal = in_flight(store)

@@ -44,6 +44,7 @@ WRITES: dict[str, Callable[[Journal], Any]] = {
     "park": lambda journal: journal.park([]),
     "park with an answer": lambda journal: journal.park([frozenset()]),
     "release": lambda journal: journal.release(),
+    "put_back": lambda journal: journal.put_back(FIRST, CallState.PROPOSED),
     "begin": lambda journal: journal.begin("model call 5"),
     "count_attempt": lambda journal: journal.count_attempt(),
     "finish": succeed,

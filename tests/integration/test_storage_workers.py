@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 from agent_md.errors import StateDirUnusable
 from agent_md.executions.model import WorkerId
 from agent_md.stores.sqlite.store import SqliteStore
-from agent_md.stores.workers import LockWorkers
+from agent_md.stores.workers import LockWorkers, WorkerHandle, boot_id
 from tests.support.disk import as_ordinary_user
 from tests.support.forks import in_processes
 from tests.support.processes import preload
@@ -113,6 +115,57 @@ class TestLockFiles:
         assert LockWorkers(folder).alive(living.id)
         assert living.id not in LockWorkers(folder).dead()
         living.close()
+
+
+class TestWhatADeadOneLeaves:
+    def died(self, folder: Path, before: Callable[[WorkerHandle], object], boot: str = "this boot") -> WorkerId:
+        """A worker whose process was killed after it did this."""
+
+        def die() -> None:
+            before(LockWorkers(folder, lambda: boot).acquire())
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        assert in_processes(die) == [-signal.SIGKILL]
+        (dead,) = LockWorkers(folder).dead()
+        return dead
+
+    def by_order(self, folder: Path, dead: WorkerId, boot: str = "this boot") -> bool:
+        return LockWorkers(folder, lambda: boot).ended_by_order(dead)
+
+    def test_a_kill_is_no_order(self, folder: Path) -> None:
+        dead = self.died(folder, lambda handle: handle.worked())
+        assert not self.by_order(folder, dead)
+
+    def test_one_that_was_told_to_stop(self, folder: Path) -> None:
+        dead = self.died(folder, lambda handle: handle.told_to_stop())
+        assert self.by_order(folder, dead)
+
+    def test_one_of_an_earlier_boot_of_the_machine(self, folder: Path) -> None:
+        dead = self.died(folder, lambda handle: handle.worked())
+        assert self.by_order(folder, dead, boot="the next boot")
+
+    @pytest.mark.parametrize("content", ["", "\0" * 40, "nonsense"])
+    def test_one_whose_file_was_lost_with_the_machine(self, folder: Path, content: str) -> None:
+        dead = self.died(folder, lambda handle: handle.worked())
+        (folder / f"{dead}.lock").write_text(content)
+        assert self.by_order(folder, dead)
+        assert LockWorkers(folder).worked(dead) == 0
+
+    def test_how_long_it_worked_is_kept_while_it_works(self, folder: Path) -> None:
+        seen = folder.parent / "seen"
+
+        def work(handle: WorkerHandle) -> None:
+            end = time.monotonic() + 0.3
+            while time.monotonic() < end:
+                handle.worked()
+            seen.write_text(str(handle.worked()))
+
+        dead = self.died(folder, work)
+        assert int(seen.read_text()) - 60 <= LockWorkers(folder).worked(dead) <= int(seen.read_text())
+
+    def test_this_machine_names_its_boot(self) -> None:
+        assert boot_id()
+        assert boot_id() == boot_id()
 
 
 class TestRows:

@@ -106,6 +106,11 @@ class MemoryJournal:
             if not self._state.call(self._id, position).state.closed:
                 self._move(position, CallState.STARTED, args=as_json(args), effect=effect)
 
+    def put_back(self, position: Position, state: CallState) -> None:
+        with self._write():
+            if not self._state.call(self._id, position).state.closed:
+                self._move(position, state)
+
     def pause_call(self, position: Position, requests: Sequence[NewRequest]) -> None:
         with self._write() as execution:
             if any(request.source is RequestSource.TOOL for request in requests):

@@ -166,6 +166,10 @@ class SqliteJournal:
                 *(self._claim.execution_id, position.turn, position.index),
             )
 
+    def put_back(self, position: Position, state: CallState) -> None:
+        with self._fenced():
+            self._move(position, state)
+
     def pause_call(self, position: Position, requests: Sequence[NewRequest]) -> None:
         with self._fenced() as now:
             if any(request.source is RequestSource.TOOL for request in requests):
