@@ -33,8 +33,8 @@ MOST_ABANDONED = 32
 
 _GRACE_S = 1.0
 """How long a cancelled async call may tidy up before it is left alone."""
-_ANSWER_S = 0.5
-"""How long the loop of a call that used up its grace may take to answer."""
+_ANSWER_S = 0.7
+"""How long a loop may take to show that it is not blocked."""
 _CLOSE_S = 0.3
 """How long all loops may take to end when the process is done with them."""
 
@@ -293,9 +293,10 @@ class ToolThreads:
         loop, ended = run.loop, run.reply.future
         heard: _Reply[None] = _Reply()
         loop.cancel(run, heard.give)
-        await _wait_out({ended}, _GRACE_S)
-        if not ended.done() and heard.future.done():  # it answered; but does it still?
-            heard = _Reply()
+        await _wait_out({ended, heard.future}, _ANSWER_S)
+        if not ended.done() and heard.future.done():
+            await _wait_out({ended}, _GRACE_S)
+            heard = _Reply()  # it has answered; but does it still?
             loop.ping(heard.give)
             await _wait_out({ended, heard.future}, _ANSWER_S)
         if not ended.done() and not heard.future.done():

@@ -148,6 +148,7 @@ def limit_in_a_server(blocked: Blocked) -> None:
             asked = time.monotonic()
             assert client.get("/health").status == 200
             assert time.monotonic() - asked < HEALTH_S
+            time.sleep(0.02)  # so that those who ask do not take the processor from who works
         assert status == "timeout"
         until(lambda: client.get(f"/executions/{neighbour}").body["status"] == "success")
         assert server.stop().code == 0

@@ -125,9 +125,31 @@ def test_a_server_lets_calls_end_starts_anew_under_its_number_and_goes_on(world:
     assert address is not None
     assert address.pid == pid
     client = Client(Path(address.socket))
+    until(client.healthy)
     assert client.get("/executions/1").body["output_data"] == "Done."
     os.kill(pid, signal.SIGTERM)
     assert exit_code(pid) == 0
+
+
+def test_one_that_is_stopped_meanwhile_does_not_start_anew(world: World, tmp_path: Path) -> None:
+    """What runs has 3 s to end, in which somebody asks for another kind of end."""
+
+    def ask_for_both(app: App) -> None:
+        def ask() -> None:
+            until(lambda: world.status() is Status.RUNNING)
+            app.give_back.ask(REASON)
+            until(lambda: (address := read_address(world.workspace / ".agentmd")) is not None and address.stopping)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        threading.Thread(target=ask).start()
+
+    def serve_until_it_is_stopped() -> None:
+        with open_app(world.workspace, drives=True) as app:
+            app.start("worker", claimed=False)
+            assert not serve(app, Listen(), lambda _: ask_for_both(app))
+
+    assert exit_code(forked(serve_until_it_is_stopped, tmp_path / "err")) == 0, (tmp_path / "err").read_text()
+    assert the_execution(world).status is Status.QUEUED
 
 
 def test_a_command_ends_says_why_and_how_to_go_on(world: World, tmp_path: Path) -> None:

@@ -80,6 +80,13 @@ class Client:
         finally:
             connection.close()
 
+    def healthy(self) -> bool:
+        """Whether the server answers: one that starts anew drives before it listens."""
+        try:
+            return self.get("/health").status == 200
+        except OSError:
+            return False
+
     def get(self, path: str, **headers: str) -> Answer:
         return self.request("GET", path, headers=headers)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -47,6 +48,8 @@ class SqliteJournal:
         self._clock = clock
         self._began = self._counted = workers.worked(claim.worker)
         self._process = os.getpid()
+        self._writing = threading.Lock()
+        """Held for one write at a time: tools write their steps on threads of their own."""
 
     @property
     def claim(self) -> Claim:
@@ -66,17 +69,18 @@ class SqliteJournal:
             raise ClaimLost(
                 f"execution {self._claim.execution_id} is driven by the process that this one was forked from"
             )
-        worked = self._workers.worked(self._claim.worker)
-        with self._db.write():
-            held = self._db.run(
-                "UPDATE executions SET work_ms = work_ms + ?, work_mark = ?"
-                " WHERE id = ? AND worker = ? AND epoch = ? AND status = ?",
-                *(worked - self._counted, worked, *self._where, Status.RUNNING),
-            )
-            if held != 1:
-                raise ClaimLost(f"execution {self._claim.execution_id} is driven by another process now")
-            yield self._clock()
-        self._counted = worked
+        with self._writing:
+            worked = self._workers.worked(self._claim.worker)
+            with self._db.write():
+                held = self._db.run(
+                    "UPDATE executions SET work_ms = work_ms + ?, work_mark = ?"
+                    " WHERE id = ? AND worker = ? AND epoch = ? AND status = ?",
+                    *(worked - self._counted, worked, *self._where, Status.RUNNING),
+                )
+                if held != 1:
+                    raise ClaimLost(f"execution {self._claim.execution_id} is driven by another process now")
+                yield self._clock()
+            self._counted = worked
 
     def _event(self, key: str, type: EventType, message: str, data: dict[str, Any], at: float) -> bool:
         new = writes.add_event(self._db, self._claim.execution_id, key, type, message, data, at)
