@@ -125,7 +125,7 @@ def test_a_server_lets_calls_end_starts_anew_under_its_number_and_goes_on(world:
     assert address is not None
     assert address.pid == pid
     client = Client(Path(address.socket))
-    until(client.healthy)
+    until(client.healthy, patience=60)
     assert client.get("/executions/1").body["output_data"] == "Done."
     os.kill(pid, signal.SIGTERM)
     assert exit_code(pid) == 0

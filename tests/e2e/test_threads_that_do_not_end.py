@@ -38,7 +38,7 @@ def test_a_server_starts_anew_and_its_executions_go_on(folder: AgentFolder) -> N
     with Server(folder.path) as server:
         number = run(server.client, agent="blocker")
         until(lambda: folder.execution(number).status.final, patience=60)
-        until(server.client.healthy)
+        until(server.client.healthy, patience=60)
         assert server.address["pid"] == server.process.pid
         assert server.stop().code == 0
     execution = folder.execution(number)
