@@ -159,7 +159,7 @@ class Talk:
 
     def until_driven(self) -> None:
         """Waits until its newest turn is under way."""
-        until(lambda: self.executions()[0]["status"] == "running")
+        until(lambda: [turn["status"] for turn in self.executions()[:1]] == ["running"])
 
     def calls(self) -> list[tuple[str, dict[str, Any]]]:
         """Names and arguments of the calls in the conversation."""
