@@ -57,7 +57,7 @@ class _Left(NamedTuple):
     @classmethod
     def read(cls, text: str) -> _Left | None:
         """None for a file that says nothing: what was in it went down with the machine."""
-        words = text.rstrip("\n").split(" ")
+        words = text.rstrip("\n").split(" ", 2)
         if len(words) != 3 or not words[0].isdecimal():
             return None
         return cls(words[2], words[1] == "1", int(words[0]))
