@@ -45,6 +45,7 @@ __all__ = [
     "SeveralOpen",
     "SeveralSessions",
     "StateDirUnusable",
+    "StoreBusy",
     "StoreError",
     "StoreForeign",
     "StoreFull",
@@ -264,6 +265,10 @@ class StoreReadOnly(StoreError):
     """The database cannot be written."""
 
 
+class StoreBusy(StoreReadOnly):
+    """Another process holds the database and does not come to an end; the message names it."""
+
+
 class AddressRefused(AgentmdError):
     """A request would go to an address that it must not reach; nothing was sent."""
 
@@ -328,6 +333,7 @@ _CODES: dict[type[AgentmdError], Codes] = {
     SessionNotInterrupted: Codes(2, 409),
     SeveralSessions: Codes(2, 409),
     TooManySessions: Codes(1, 503),
+    StoreBusy: Codes(1, 503),
     ServerRunning: Codes(2, 409),
     AnswerConflict: Codes(6, 409),
     DrivenElsewhere: Codes(6, 409),

@@ -27,7 +27,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from agent_md.stores.cache_file import CacheFile, is_damage
-from agent_md.stores.sqlite.file import connect, use_wal, words_of
+from agent_md.stores.sqlite.file import begin, connect, use_wal, words_of
 
 __all__ = ["Checkpoints"]
 
@@ -109,7 +109,7 @@ class Checkpoints(SqliteSaver):
         with self.lock, self._in_words(), closing(self.conn.cursor()) as cursor:
             try:
                 if transaction:
-                    cursor.execute("BEGIN IMMEDIATE")
+                    begin(self.conn)
                 yield cursor
                 if transaction:
                     cursor.execute("COMMIT")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_md.errors import StoreReadOnly
-from agent_md.stores.sqlite.file import WRITABLE, connect, frozen_mode, make_file, use_wal, words_of
+from agent_md.stores.sqlite.file import WRITABLE, begin, connect, frozen_mode, make_file, use_wal, words_of
 from agent_md.stores.sqlite.schema import migrate, migrations, refuse_unknown
 
 __all__ = ["Database"]
@@ -77,7 +77,7 @@ class Database:
     def write(self) -> Iterator[None]:
         """A write transaction: all of the block is stored, or, when it raises, nothing."""
         with self._lock, self._in_words():
-            self._connection.execute("BEGIN IMMEDIATE")
+            begin(self._connection)
             try:
                 yield
                 self._connection.execute("COMMIT")

@@ -11,15 +11,19 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from agent_md.errors import StoreError, StoreForeign, StoreFull, StoreReadOnly
+from agent_md.errors import StoreBusy, StoreError, StoreForeign, StoreFull, StoreReadOnly
+from agent_md.stores.processes import holders_of, named
 
-__all__ = ["WRITABLE", "connect", "error_name", "frozen_mode", "make_file", "peek", "use_wal", "words_of"]
+__all__ = ["WRITABLE", "begin", "connect", "error_name", "frozen_mode", "make_file", "peek", "use_wal", "words_of"]
 
 T = TypeVar("T")
 
 WRITABLE = "mode=rw"
 _IMMUTABLE = "immutable=1"
 _BUSY_TIMEOUT_S = 30
+_SHORT_TIMEOUT_MS = 100
+_WRITE_LOCK_BYTE = 120
+"""Of the file of shared memory; whoever writes has a record lock on it."""
 _RETRY_S = 0.01
 _WAL_PAGES = 128
 _WAL_BYTES = 1024 * 1024
@@ -96,6 +100,18 @@ def use_wal(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA journal_size_limit={_WAL_BYTES}")  # what a long reader made of it goes again
 
 
+def begin(connection: sqlite3.Connection) -> None:
+    """Begins a write transaction, waiting for another process that writes. After one wait in vain the next ones are
+    short, until it is free: nobody waits for the whole time again and again, a server least of all."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if error_name(error).startswith("SQLITE_BUSY"):
+            connection.execute(f"PRAGMA busy_timeout={_SHORT_TIMEOUT_MS}")
+        raise
+    connection.execute(f"PRAGMA busy_timeout={_BUSY_TIMEOUT_S * 1000}")
+
+
 def error_name(error: sqlite3.Error) -> str:
     """SQLite's name of the error, extended code included; "" for an error of the Python module itself."""
     return getattr(error, "sqlite_errorname", None) or ""
@@ -120,6 +136,23 @@ def _in_words(error: sqlite3.Error, path: Path | None, if_damaged: str) -> Store
     if name.startswith(_READ_ONLY):
         what = "opened" if name.startswith("SQLITE_CANTOPEN") else "written"
         return StoreReadOnly(f"{path} cannot be {what} ({error}); check who owns the state folder and its mode")
+    if name.startswith("SQLITE_BUSY") and path is not None:
+        return StoreBusy(f"{path} {_who_holds(path)}")
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return StoreError(f"{path} is damaged ({error}); {if_damaged}")
     return StoreError(f"{path} cannot be used ({error})")
+
+
+def _who_holds(path: Path) -> str:
+    holders = holders_of(Path(f"{path}-shm"), byte=_WRITE_LOCK_BYTE)
+    if not holders:
+        return (
+            "is being written by another process, which does not come to an end, and which cannot be seen from here; "
+            "nothing was stored. `fuser` or `lsof` on the file may name it"
+        )
+    pids = " ".join(str(holder.pid) for holder in holders)
+    way = f"let it go on with `kill -CONT {pids}`, or end it" if any(h.stopped for h in holders) else "end it"
+    return (
+        f"is being written by {named(holders)}, which does not come to an end; nothing was stored. "
+        f"Wait for it, {way} with `kill {pids}` (`kill -9 {pids}` if that does not help), and try again"
+    )

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 from agent_md.errors import StoreForeign, StoreNewer
-from agent_md.stores.sqlite.file import error_name, peek
+from agent_md.stores.sqlite.file import begin, error_name, peek
 
 __all__ = ["APPLICATION_ID", "migrate", "migrations", "refuse_unknown"]
 
@@ -62,7 +62,7 @@ def migrate(connection: sqlite3.Connection, scripts: Sequence[str]) -> None:
     """Brings the database to the newest format in one transaction; whoever comes second finds it done."""
     if _version(connection) >= len(scripts):
         return
-    connection.execute("BEGIN IMMEDIATE")
+    begin(connection)
     try:
         for number in range(_version(connection) + 1, len(scripts) + 1):
             for statement in _statements(scripts[number - 1]):
