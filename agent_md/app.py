@@ -33,6 +33,7 @@ from agent_md.executions.model import (
     NewExecution,
     Request,
     RequestId,
+    Status,
     TriggerKind,
     WorkerId,
 )
@@ -42,6 +43,7 @@ from agent_md.ports import Idempotency, Journal, NewAnswer, ProgressSink, Store
 from agent_md.runner.responding import choose_request, new_answer
 from agent_md.runner.retrying import first_messages_again
 from agent_md.settings import Settings
+from agent_md.stores.processes import Process, holders_of
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.state_dir import make_state_dir
 from agent_md.stores.workers import LockWorkers, WorkerHandle
@@ -138,6 +140,16 @@ class App:
         drives. Safe in a signal handler."""
         if self._worker is not None:
             self._worker.told_to_stop()
+
+    def left_behind(self, execution: Execution) -> list[Process]:
+        """The processes that hold the lock of the worker that drove the execution, if that has ended itself: forks of a C
+        library have the lock too. Nobody takes the execution over while they live, since they may still have effects."""
+        worker = execution.worker
+        if execution.status is not Status.RUNNING or worker is None:
+            return []
+        holders = holders_of(self.settings.state_dir / "workers" / f"{worker}.lock")
+        owner = self.reading_store.worker_pid(worker)
+        return [] if owner is None or any(holder.pid == owner for holder in holders) else holders
 
     @property
     def worker(self) -> WorkerId:

@@ -494,6 +494,9 @@ class Store(Protocol):
     def register_worker(self, worker: WorkerId, pid: int) -> None:
         """Notes a worker that holds its lock already, and forgets dead ones that drove nothing."""
 
+    def worker_pid(self, worker: WorkerId) -> int | None:
+        """The process that a worker is or was; None if nothing is noted of it."""
+
     def forget_worker(self, worker: WorkerId) -> None: ...
 
     def close(self) -> None: ...

@@ -10,15 +10,18 @@ import secrets
 import stat
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from agent_md.errors import ConfigInvalid, ServerRunning, StateDirUnusable
+from agent_md.stores.processes import holders_of, named, start_of, way_to_end
 from agent_md.stores.workers import close_in_children, close_lock
 
 __all__ = [
     "Address",
     "ServerLock",
+    "left_behind",
     "read_address",
     "server_alive",
     "server_takes_over",
@@ -57,9 +60,14 @@ class ServerLock:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._descriptor)
+            if left := left_behind(state_dir):
+                raise ServerRunning(left) from None
             found = read_address(state_dir)
             where = "starting" if found is None else f"at {found.url or found.socket} (process {found.pid})"
             raise ServerRunning(f"a server of this workspace is running already, {where}") from None
+        with suppress(OSError):  # a full disk: then a dead server is not told from a live one
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, f"{os.getpid()} {start_of(os.getpid())}\n".encode(), 0)
         close_in_children(self._descriptor)
 
     def close(self) -> None:
@@ -67,7 +75,11 @@ class ServerLock:
 
 
 def server_alive(state_dir: Path) -> bool:
-    """Whether a server of this workspace lives; tells by its lock, never by a process number."""
+    """Whether a server of this workspace lives; told by its lock, and not by those of its children that have the lock."""
+    return _is_held(state_dir) and not left_behind(state_dir)
+
+
+def _is_held(state_dir: Path) -> bool:
     try:
         descriptor = os.open(_lock_path(state_dir), os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -79,6 +91,26 @@ def server_alive(state_dir: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def left_behind(state_dir: Path) -> str:
+    """What to do about processes that hold the lock of a server that has ended; "" if there are none.
+
+    A fork that does not run Python's hooks, of a C library say, has the lock too, and keeps it beyond the server's death.
+    """
+    try:
+        pid, _, start = _lock_path(state_dir).read_text(encoding="ascii").strip().partition(" ")
+        if not pid.isdecimal() or not start or start_of(int(pid)) == start:
+            return ""
+    except (OSError, ValueError):
+        return ""
+    holders = holders_of(_lock_path(state_dir))
+    if not holders:
+        return ""
+    return (
+        f"the server of this workspace (process {pid}) has ended, but its lock is still held by {named(holders)}, which it "
+        f"left behind and which may still have effects; end it with {way_to_end(holders)}, then go on"
+    )
 
 
 def server_takes_over(state_dir: Path) -> bool:

@@ -22,6 +22,7 @@ from agent_md.cli.workspace import WorkspaceOption, open_app, screen, terminal
 from agent_md.errors import DrivenElsewhere, ExecutionEnded, UsageError
 from agent_md.executions.model import Claim, Execution, ExecutionId, Status
 from agent_md.shapes import execution_shape
+from agent_md.stores.processes import named, way_to_end
 
 if TYPE_CHECKING:
     from agent_md.cli.scripted import ScriptedAnswers
@@ -110,13 +111,14 @@ def resume(
     with open_app(workspace, drives=True) as app:
         chosen = app.abandoned() if execution is None else [app.existing(ExecutionId(execution))]
         if not chosen:
+            _note_left_behind(app)
             note("nothing to resume")
         for item in chosen:
             claim = app.store.claim(item.id, app.worker)
             if claim is None and everything:
                 continue  # another process was faster
             if claim is None:
-                _refuse_driven(app.store.execution(item.id))
+                _refuse_driven(app, app.store.execution(item.id))
             showing = Showing(app, item.id, choose_output(item, quiet=quiet, as_json=as_json))
             code = attend(app, showing, claim, terminal(asks=not as_json), on_ask) or code
             showing.end()
@@ -151,6 +153,7 @@ def choose_output(execution: Execution, *, quiet: bool, as_json: bool) -> Output
 def _list_resumable(workspace: WorkspaceOption, *, as_json: bool) -> None:
     with open_app(workspace) as app:
         found = app.reading_store.abandoned()
+        _note_left_behind(app)
     if as_json:
         say(json_line([execution_shape(item) for item in found]))
     elif not found:
@@ -160,9 +163,11 @@ def _list_resumable(workspace: WorkspaceOption, *, as_json: bool) -> None:
         say(*executions_table(found, screen(), left=died))
 
 
-def _refuse_driven(execution: Execution) -> None:
+def _refuse_driven(app: App, execution: Execution) -> None:
     if execution.status.final:
         raise ExecutionEnded(f"execution {execution.id} has ended ({execution.status}); {_instead(execution)}")
+    if left := _left_behind(app, execution):
+        raise DrivenElsewhere(left)
     if execution.status is Status.RUNNING:
         raise DrivenElsewhere(
             f"execution {execution.id} is driven by a live process; `agentmd logs -f -e {execution.id}` follows it"
@@ -173,6 +178,24 @@ def _instead(execution: Execution) -> str:
     if execution.status is Status.SUCCESS:
         return "run its agent again instead"
     return f"`agentmd retry {execution.id}` begins it anew"
+
+
+def _left_behind(app: App, execution: Execution) -> str:
+    """What to do about processes that keep the execution from being taken over; "" if there are none."""
+    holders = app.left_behind(execution)
+    if not holders:
+        return ""
+    return (
+        f"the process that drove execution {execution.id} has ended, but its lock is still held by {named(holders)}, which "
+        "it left behind and which may still have effects, so nobody takes the execution over; end it with "
+        f"{way_to_end(holders)}, then `agentmd resume {execution.id}`"
+    )
+
+
+def _note_left_behind(app: App) -> None:
+    for execution in app.reading_store.executions(statuses=[Status.RUNNING]):
+        if left := _left_behind(app, execution):
+            note(left)
 
 
 def warn_unavailable(app: App, agent: str) -> None:

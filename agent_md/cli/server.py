@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from agent_md.api.address import Address, read_address, server_alive
+from agent_md.api.address import Address, left_behind, read_address, server_alive
 from agent_md.app import App
-from agent_md.cli.output import say
+from agent_md.cli.output import note, say
 from agent_md.cli.streams import return_streams
 from agent_md.cli.text import counted, json_line, visible
 from agent_md.cli.workspace import WorkspaceOption, open_app
@@ -47,6 +47,8 @@ def start(
     Example: agentmd start -d
     """
     with open_app(workspace, drives=True) as app:
+        if left := left_behind(app.settings.state_dir):
+            raise ServerRunning(left)
         if server_alive(app.settings.state_dir):
             raise ServerRunning(f"a server of this workspace is running already, {_where(app)}")
         if detach:
@@ -136,6 +138,8 @@ def stop(workspace: WorkspaceOption = None) -> None:
     with open_app(workspace, lenient=True) as app:
         folder = app.settings.state_dir
         if not server_alive(folder):
+            if left := left_behind(folder):
+                raise AgentmdError(left)
             say("No server is running.")
             return
         deadline = time.monotonic() + _STOP_S
@@ -162,13 +166,17 @@ def status(
     Example: agentmd status
     """
     with open_app(workspace, lenient=True) as app:
-        address = read_address(app.settings.state_dir) if server_alive(app.settings.state_dir) else None
+        folder = app.settings.state_dir
+        address = read_address(folder) if server_alive(folder) else None
+        left = left_behind(folder)
     info = None if address is None else _ask(address, "GET", "/info")
     if address is None or info is None:
         if as_json:
             say(json_line({"running": False}))
         else:
             say("No server is running." if address is None else f"Process {address.pid} does not answer.")
+            if left:
+                note(left)
         raise typer.Exit(1)
     if as_json:
         say(json_line({"running": True, "socket": address.socket, "url": address.url, **info}))

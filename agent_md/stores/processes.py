@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["PROC", "Process", "holders_of", "named", "started_at"]
+__all__ = ["PROC", "Process", "holders_of", "named", "start_of", "way_to_end"]
 
 PROC = Path("/proc")
 _SHOWN = 100
@@ -88,18 +87,18 @@ def _stat(proc: Path, pid: int) -> list[str]:
     return text.rpartition(")")[2].split()
 
 
-def started_at(pid: int, *, proc: Path = PROC) -> float | None:
-    """When a living process began, in seconds since 1970; None if there is none of this number, or it cannot be seen."""
+def start_of(pid: int, *, proc: Path = PROC) -> str:
+    """When a living process began, as a number of the system's own, which with `pid` names it for ever in one boot; ""
+    if there is none of this number, or it cannot be seen."""
     stat = _stat(proc, pid)
-    if len(stat) <= _START:
-        return None
-    try:
-        boot = next(line for line in (proc / "stat").read_text().splitlines() if line.startswith("btime "))
-    except (OSError, StopIteration):
-        return None
-    return int(boot.split()[1]) + int(stat[_START]) / os.sysconf("SC_CLK_TCK")
+    return stat[_START] if len(stat) > _START else ""
 
 
 def named(processes: list[Process]) -> str:
     """Them in a sentence."""
     return ", ".join(map(str, processes))
+
+
+def way_to_end(processes: list[Process]) -> str:
+    """The command that ends them."""
+    return f"`kill {' '.join(str(process.pid) for process in processes)}`"

@@ -373,6 +373,10 @@ class MemoryStore:
                     self._workers.forget(dead)
             self._state.workers[worker] = pid
 
+    def worker_pid(self, worker: WorkerId) -> int | None:
+        with self._state.lock:
+            return self._state.workers.get(worker)
+
     def forget_worker(self, worker: WorkerId) -> None:
         with self._state.lock:
             self._state.workers.pop(worker, None)

@@ -392,6 +392,10 @@ class SqliteStore:
     def register_worker(self, worker: WorkerId, pid: int) -> None:
         self._claims.register(worker, pid)
 
+    def worker_pid(self, worker: WorkerId) -> int | None:
+        row = self._db.one("SELECT pid FROM workers WHERE id = ?", worker)
+        return None if row is None else int(row[0])
+
     def forget_worker(self, worker: WorkerId) -> None:
         self._claims.forget(worker)
 
