@@ -33,6 +33,7 @@ __all__ = [
     "ModelFailed",
     "NeverAsked",
     "NothingToSettle",
+    "OpenFilesLimit",
     "OutOfResources",
     "Poisoned",
     "RequestRefused",
@@ -269,6 +270,10 @@ class StoreBusy(StoreReadOnly):
     """Another process holds the database and does not come to an end; the message names it."""
 
 
+class OpenFilesLimit(StoreReadOnly):
+    """This process has as many files open as it may; nothing was stored."""
+
+
 class AddressRefused(AgentmdError):
     """A request would go to an address that it must not reach; nothing was sent."""
 
@@ -334,6 +339,7 @@ _CODES: dict[type[AgentmdError], Codes] = {
     SeveralSessions: Codes(2, 409),
     TooManySessions: Codes(1, 503),
     StoreBusy: Codes(1, 503),
+    OpenFilesLimit: Codes(1, 503),
     ServerRunning: Codes(2, 409),
     AnswerConflict: Codes(6, 409),
     DrivenElsewhere: Codes(6, 409),

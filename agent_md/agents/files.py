@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 from agent_md.errors import UsageError
+from agent_md.open_files import refuse_if_none_left
 
 __all__ = ["Unreadable", "decode", "file_stamp", "read_file"]
 
@@ -26,6 +27,7 @@ def read_file(path: Path, limit: int) -> bytes:
         reason = "is a link to nothing; remove it or mend it" if path.is_symlink() else "does not exist"
         raise Unreadable(reason) from None
     except OSError as error:
+        refuse_if_none_left(error, f"{path} cannot be read")
         raise Unreadable(f"cannot be read: {error.strerror}") from None
     try:
         data = _read(descriptor, limit + 1)

@@ -15,6 +15,7 @@ from agent_md.agents.files import Unreadable, read_file
 from agent_md.agents.names import name_key, nearest_names
 from agent_md.agents.spec import AgentSpec, SpecOrigin
 from agent_md.errors import AgentFileInvalid, UnknownAgent
+from agent_md.open_files import refuse_if_none_left
 
 __all__ = ["AgentEntry", "InvalidFile", "Registry", "agent_files", "scan"]
 
@@ -171,6 +172,7 @@ def agent_files(folder: Path, unlistable: list[tuple[Path, str]] | None = None) 
         except FileNotFoundError:
             continue
         except OSError as error:
+            refuse_if_none_left(error, f"{current} cannot be read")
             if unlistable is not None:
                 unlistable.append((current, error.strerror or str(error)))
             continue

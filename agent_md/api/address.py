@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from agent_md.errors import ConfigInvalid, ServerRunning, StateDirUnusable
+from agent_md.open_files import refuse_if_none_left
 from agent_md.stores.processes import holders_of, named, start_of, way_to_end
 from agent_md.stores.workers import close_in_children, close_lock
 
@@ -55,6 +56,7 @@ class ServerLock:
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
+            refuse_if_none_left(error, f"{path} cannot be made")
             raise StateDirUnusable(f"{path} cannot be made: {error.strerror}; the server was not started") from error
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -155,6 +157,7 @@ def _write_private(path: Path, text: str) -> None:
             file.write(text)
         temporary.replace(path)
     except OSError as error:
+        refuse_if_none_left(error, f"{path} cannot be written")
         raise StateDirUnusable(f"{path} cannot be written: {error.strerror}; the server does not serve") from error
 
 

@@ -23,7 +23,8 @@ from agent_md.cli.exit_codes import INTERRUPTED
 from agent_md.cli.output import NoReader, give_up, note, remark
 from agent_md.cli.streams import person
 from agent_md.cli.text import one_line
-from agent_md.errors import AgentmdError, codes_of
+from agent_md.errors import AgentmdError, OpenFilesLimit, codes_of
+from agent_md.open_files import refuse_if_none_left
 
 __all__ = ["app", "main"]
 
@@ -148,11 +149,19 @@ def _run() -> int:
     except NoReader:
         return 0
     except OSError as error:
-        _complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
+        _complain(_in_words(error))
         return 1
     except Exception as error:
         return _unforeseen(error)
     return result if isinstance(result, int) else 0
+
+
+def _in_words(error: OSError) -> str:
+    try:
+        refuse_if_none_left(error, f"{error.filename or 'the command'} cannot be used")
+    except OpenFilesLimit as limit:
+        return str(limit)
+    return f"{error.filename or 'standard output'}: {error.strerror or error}"
 
 
 def _wrong_usage(error: typer.TyperException) -> int:

@@ -225,8 +225,8 @@ def _warnings(request: Request, painter: Painter, drift: Sequence[Drift], now: f
     if request.source is RequestSource.GATE and request.occurrence:
         texts.append(f"asked again: {one_line(_why_again(request))}")
     texts += [drift_text(part, request) for part in drift]
-    if request.expires_at is not None and now is not None:
-        texts.append(f"expires in {remaining(request.expires_at - now)}")
+    if now is not None and (left := request.time_left(now)) is not None:
+        texts.append(f"expires in {remaining(left)}")
     for text in texts:
         yield painter(f"{_INDENT}⚠ {text}", Style.ATTENTION)
 

@@ -156,8 +156,8 @@ def _notes(row: PendingRow, now: float, prefix: str | None) -> list[str]:
     """What is to be known beside the question, the most needed first."""
     notes = [] if prefix is None else [f" (request {one_line(prefix)})"]
     notes += [f" (drifted: {', '.join(map(drift_name, row.drift))})"] if row.drift else []
-    if row.request.expires_at is not None:
-        notes.append(f" (expires in {remaining(row.request.expires_at - now)})")
+    if (left := row.request.time_left(now)) is not None:
+        notes.append(f" (expires in {remaining(left)})")
     return notes
 
 

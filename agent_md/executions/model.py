@@ -313,6 +313,12 @@ class Request(RequestContent):
     def open(self) -> bool:
         return self.answer is None
 
+    def time_left(self, now: float) -> float | None:
+        """Seconds until it expires; None = it never does. Never more than it was given: the clock may be set back."""
+        if self.expires_at is None:
+            return None
+        return min(self.expires_at - now, self.expires_at - self.created_at)
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:

@@ -38,6 +38,7 @@ from agent_md.executions.model import (
 from agent_md.graph.bench import Bench, HandedOver
 from agent_md.graph.outcomes import closing
 from agent_md.graph.thread import Thread
+from agent_md.open_files import limit_behind
 from agent_md.ports import Ending, Journal, ProgressSink, Store
 from agent_md.runner.decide import Broken, Continue, Finished, Park, Seed, Wake, next_step
 from agent_md.tools.base import Tool
@@ -149,6 +150,9 @@ class Runner:
     def _after(self, error: Exception, journal: Journal, tools: Mapping[str, Tool]) -> bool:
         """What becomes of an execution whose drive raised this; False = it is queued for another attempt."""
         execution_id = journal.claim.execution_id
+        if (limit := limit_behind(error)) is not None:
+            journal.release()
+            raise limit from error
         if (short := shortage(error)) is not None:
             log.warning("execution %s is given back: out of %s (%s)", execution_id, short, type(error).__name__)
             journal.release()

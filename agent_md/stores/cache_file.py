@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agent_md.errors import StoreError, StoreForeign
+from agent_md.errors import StoreError, StoreForeign, StoreReadOnly
+from agent_md.open_files import refuse_if_none_left
 from agent_md.stores.sqlite.file import connect, error_name, make_file, peek
 
 __all__ = ["CacheFile", "is_damage"]
@@ -150,7 +151,13 @@ class CacheFile:
 
     @contextmanager
     def _folder_locked(self, kind: int) -> Iterator[None]:
-        descriptor = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            descriptor = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            refuse_if_none_left(error, f"{self._path} cannot be opened")
+            raise StoreReadOnly(
+                f"{self._path} cannot be opened: {error.strerror}; check who owns the state folder and its mode"
+            ) from error
         deadline = time.monotonic() + _LOCK_S
         try:
             while not _locked(descriptor, kind):

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from agent_md.errors import StateDirUnusable
+from agent_md.open_files import refuse_if_none_left
 from agent_md.settings import Settings
 from agent_md.stores.local_disk import require_local_disk
 
@@ -28,6 +29,7 @@ def make_state_dir(settings: Settings) -> None:
             ignore.touch(mode=0o600)
             ignore.write_text("*\n", encoding="utf-8")
     except OSError as error:
+        refuse_if_none_left(error, f"the state folder {folder} cannot be used")
         raise StateDirUnusable(
             f"the state folder {folder} cannot be made or written: {error.strerror}; nothing was started. "
             "Set `state_dir` in config.yaml to a folder that can be written"

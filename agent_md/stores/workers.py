@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from agent_md.errors import StateDirUnusable
 from agent_md.executions.model import WorkerId
+from agent_md.open_files import refuse_if_none_left
 
 __all__ = ["LockWorkers", "WorkerHandle", "boot_id", "close_in_children", "close_lock", "keep_in_children"]
 
@@ -158,6 +159,7 @@ class LockWorkers:
             handle = WorkerHandle(worker, path, descriptor, self._boot())
             unlocked.rename(path)
         except OSError as error:
+            refuse_if_none_left(error, f"{path} cannot be made")
             raise StateDirUnusable(
                 f"{path} cannot be made and locked: {error.strerror}; nothing was started. "
                 "Check the room on the disk, and who owns the state folder and its mode"
@@ -173,6 +175,7 @@ class LockWorkers:
         except FileNotFoundError:
             return False
         except OSError as error:
+            refuse_if_none_left(error, f"{path} cannot be opened")
             raise StateDirUnusable(
                 f"{path} cannot be opened ({error.strerror}), so it is not known whether its worker lives; "
                 "check who owns the state folder and its mode"

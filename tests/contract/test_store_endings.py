@@ -311,3 +311,36 @@ class TestTimeOfWork:
         assert claim is not None
         succeed(store.journal(claim))
         assert store.execution(waiting.id).work_ms - before < 60_000
+
+
+class TestAClockThatIsSetBack:
+    """Times of one execution are in order all the same."""
+
+    def test_it_ends_no_earlier_than_it_began(self, store: Store, clock: ManualClock) -> None:
+        execution = begin(store)
+        clock.advance(-7200)
+        succeed(journal_of(store, execution))
+        ended = store.execution(execution.id)
+        assert ended.created_at == ended.started_at == ended.finished_at
+        assert ended.work_ms < 60_000
+
+    def test_it_begins_no_earlier_than_it_was_made(self, store: Store, clock: ManualClock) -> None:
+        execution = begin(store, worker=None)
+        clock.advance(-7200)
+        claim = store.claim(execution.id, W1)
+        assert claim is not None
+        assert store.execution(execution.id).started_at == execution.created_at
+        clock.advance(60)
+        succeed(store.journal(claim))
+        assert store.execution(execution.id).finished_at == execution.created_at
+
+    def test_a_deadline_shows_no_more_time_than_was_given(self, store: Store, clock: ManualClock) -> None:
+        _, [asked] = parked(store, expires_in=3600)
+        request = store.request(asked)
+        lefts = []
+        for step in (0, 60, -7200, 7200 + 3600):
+            clock.advance(step)
+            lefts.append(request.time_left(clock.now))
+        assert lefts == [3600, 3540, 3600, -60]
+        _, [other] = parked(store, agent="reader")
+        assert store.request(other).time_left(clock.now) is None

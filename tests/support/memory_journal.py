@@ -188,7 +188,8 @@ class MemoryJournal:
                 "unknown_calls": self._state.execution(self._id).unknown_calls,
             }
             self._event("complete", EventType.COMPLETE, ending.status.value, ended | cut)
-            outcome = {"error": ending.error, "output": ending.output, "finished_at": self._state.now()}
+            at = max(self._state.now(), execution.started_at or execution.created_at)
+            outcome = {"error": ending.error, "output": ending.output, "finished_at": at}
             self._state.leave(self._id, ending.status, cut=ending.cut, **outcome)
 
     @property

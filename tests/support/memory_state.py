@@ -210,7 +210,7 @@ class MemoryState:
             status=Status.RUNNING,
             worker=worker,
             epoch=before.epoch + 1,
-            started_at=self.now() if before.started_at is None else before.started_at,
+            started_at=max(self.now(), before.created_at) if before.started_at is None else before.started_at,
         )
         self.begun.pop(execution_id, None)
         self.marks.pop(execution_id, None)

@@ -66,7 +66,7 @@ class Claims:
         spending.free(self._db, execution.id)
         self._db.run(
             "UPDATE executions SET status = ?, worker = ?, epoch = ?, begun = NULL, work_mark = NULL,"
-            " started_at = coalesce(started_at, ?) WHERE id = ?",
+            " started_at = coalesce(started_at, max(?, created_at)) WHERE id = ?",
             *(Status.RUNNING, worker, epoch, self._clock(), execution.id),
         )
         return Claim(execution.id, worker, epoch)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from agent_md.errors import StoreBusy, StoreError, StoreForeign, StoreFull, StoreReadOnly
+from agent_md.open_files import none_left, open_files_limit, refuse_if_none_left
 from agent_md.stores.processes import holders_of, named
 
 __all__ = ["WRITABLE", "begin", "connect", "error_name", "frozen_mode", "make_file", "peek", "use_wal", "words_of"]
@@ -49,6 +50,7 @@ def make_file(path: Path) -> None:
             with suppress(FileExistsError):  # another process was faster
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError as error:
+        refuse_if_none_left(error, f"{path} cannot be made")
         kind = StoreFull if error.errno in _NO_ROOM else StoreReadOnly
         raise kind(
             f"{path} cannot be made: {error.strerror}; nothing was stored. "
@@ -133,6 +135,8 @@ def _in_words(error: sqlite3.Error, path: Path | None, if_damaged: str) -> Store
             f"{path} cannot be written ({error}): the disk is full or a size limit was reached. "
             "What was not stored is not done; make room and try again"
         )
+    if name.startswith("SQLITE_CANTOPEN") and none_left():
+        return open_files_limit(f"{path} cannot be opened")
     if name.startswith(_READ_ONLY):
         what = "opened" if name.startswith("SQLITE_CANTOPEN") else "written"
         return StoreReadOnly(f"{path} cannot be {what} ({error}); check who owns the state folder and its mode")

@@ -310,7 +310,7 @@ class SqliteJournal:
                 writes.add_answer(self._db, self._claim.execution_id, cancelled, ending.ended_by or "policy", now)
             self._leave(ending.status)
             self._db.run(
-                "UPDATE executions SET finished_at = ?, error = ?, cut = ? WHERE id = ?",
+                "UPDATE executions SET finished_at = max(?, coalesce(started_at, created_at)), error = ?, cut = ? WHERE id = ?",
                 *(now, ending.error, ending.cut, self._claim.execution_id),
             )
             if ending.output is not None:
