@@ -41,7 +41,7 @@ def _story(world: World, kill_before_write: int | None = None) -> int:
     started = client("POST", "/agents/worker/run", **{"Idempotency-Key": "once"})
     assert started.status == 200, started
     path = f"/executions/{started.body['execution_id']}"
-    until(lambda: _step(client, path))
+    until(lambda: _step(client, path), patience=180)
     log = [entry["id"] for entry in client("GET", f"{path}/messages").body]
     with client.server.client.stream(f"{path}/stream") as events:
         assert [event.id for event in events] == log

@@ -9,7 +9,7 @@ from collections.abc import Callable
 __all__ = ["eventually", "until"]
 
 
-def until(condition: Callable[[], object], patience: float = 30.0) -> None:
+def until(condition: Callable[[], object], patience: float = 90.0) -> None:
     """Returns as soon as the condition holds; fails if it does not within `patience` seconds."""
     deadline = time.monotonic() + patience
     while not condition():
@@ -18,7 +18,7 @@ def until(condition: Callable[[], object], patience: float = 30.0) -> None:
         time.sleep(0.01)
 
 
-async def eventually(condition: Callable[[], object], patience: float = 30.0) -> None:
+async def eventually(condition: Callable[[], object], patience: float = 90.0) -> None:
     """As `until`, and lets the other tasks of this process work meanwhile."""
     deadline = time.monotonic() + patience
     while not condition():
