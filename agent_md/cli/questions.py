@@ -88,7 +88,7 @@ def unasked(request: Request) -> str:
             f"{one_line(question['question'])}{_choices([option['label'] for option in question.get('options') or []])}"
             for question in request.questions or ()
         )
-    wanted = "" if request.response_schema is None else f" (the answer must fit {shown_json(request.response_schema)})"
+    wanted = "" if request.response_schema is None else f" (must fit {shown_json(request.response_schema)})"
     return f"{summary(request)}{_choices(options)}{wanted}"
 
 

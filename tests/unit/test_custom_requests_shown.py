@@ -93,7 +93,7 @@ def test_hostile_text_is_visible_and_stays_on_its_line() -> None:
 def test_where_nobody_can_be_asked_all_is_shown_that_an_answer_is_chosen_from() -> None:
     assert unasked(ask(RequestKind.CHOICE, "Where?", options=("a", "b"))) == "Where? [a | b]"
     rated = custom({"type": "rating"}, "Stars?", response_schema={"type": "integer"})
-    assert unasked(rated) == 'Stars? {"type": "rating"} (the answer must fit {"type": "integer"})'
+    assert unasked(rated) == 'Stars? {"type": "rating"} (must fit {"type": "integer"})'
     questions = (
         {"question": "How?", "header": "Way", "multiSelect": False, "options": [{"label": "Fast"}, {"label": "Slow"}]},
         {"question": "Why?", "options": []},
