@@ -77,10 +77,11 @@ def weeks(zone: str) -> list[datetime]:
 CASES = [(expression, zone) for expression in EXPRESSIONS for zone in ZONES]
 
 
-@pytest.mark.parametrize(("expression", "zone"), random.Random().sample(CASES, len(CASES) // 10))
-def test_weeks_around_changes_of_clocks_and_at_random(expression: str, zone: str) -> None:
-    for begin in weeks(zone):
-        check(expression, zone, begin, begin + WEEK)
+@pytest.mark.parametrize("zone", ZONES)
+def test_weeks_around_changes_of_clocks_and_at_random(zone: str) -> None:
+    for expression in random.sample(EXPRESSIONS, len(EXPRESSIONS) // 10):
+        for begin in weeks(zone):
+            check(expression, zone, begin, begin + WEEK)
 
 
 @pytest.mark.stress

@@ -31,6 +31,10 @@ NOT_WALKED: dict[tuple[str, str], str] = {
         "docs/models.md",
         "google/gemini-2.5-flash could not answer after 4 attempts: 503 UNAVAILABLE: The model is overloaded.",
     ): ("it needs a provider that fails: test_the_last_attempt_says_what_failed"),
+    (
+        "docs/agent-file.md",
+        "Files are reached below these names only:",
+    ): "no command prints it: test_paths_stand_before_the_day_by_alias_with_mode_and_description",
     ("docs/tools.md", "["): "test_the_questions_of_the_page_can_be_asked",
     ("docs/chat.md", "$ agentmd chat --url http://127.0.0.1:8000/agents/keeper"): (
         "it needs a terminal and a server on TCP: test_a_chat_from_its_first_line_to_its_last"
