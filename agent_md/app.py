@@ -52,6 +52,7 @@ from agent_md.tools.base import Tool, declaration
 if TYPE_CHECKING:
     from agent_md.graph.bench import Bench
     from agent_md.runner.advance import Runner
+    from agent_md.runner.retention import Threads
     from agent_md.stores.checkpoints import Checkpoints
     from agent_md.triggers.loop import TriggerLoop
     from agent_md.webhooks.sender import WebhookSender
@@ -306,6 +307,16 @@ class App:
             budget_of=lambda history: self.parts.budget(spec, history, declarations),
             close=model.close,
         )
+
+    # Retention
+
+    def threads(self, rest: Callable[[float], bool | None] = time.sleep) -> Threads:
+        """The checkpoints of this workspace's executions, to be measured and cleared up; `rest` as in ThreadFile."""
+        from agent_md.runner.retention import Threads
+        from agent_md.stores.thread_file import ThreadFile
+
+        file = ThreadFile(self.settings.checkpoint_database, tell=self._tell, rest=rest)
+        return Threads(self.reading_store, file, time.time)
 
     # Triggers
 

@@ -52,6 +52,7 @@ __all__ = [
     "NewAnswer",
     "Outbox",
     "ProgressSink",
+    "Retention",
     "Sessions",
     "Store",
     "Workers",
@@ -309,6 +310,17 @@ class Firings(Protocol):
         """That of all first, then by agent."""
 
 
+class Retention(Protocol):
+    """What may be thrown away. A thread is a cache of its execution; which one is in use is decided here."""
+
+    def latest(self) -> frozenset[ExecutionId]:
+        """The newest execution of each agent that has neither a session nor a parent."""
+
+    def renew_threads(self, execution_ids: Collection[ExecutionId]) -> frozenset[ExecutionId]:
+        """Gives each of these that has not ended and is not `running` a new thread: whoever drives it from now on never
+        looks at the old one, which may be removed at leisure. Gives those that it was done for."""
+
+
 class Store(Protocol):
     """Executions, specs as started, requests, answers, events, effect journal, usage and workers."""
 
@@ -320,6 +332,9 @@ class Store(Protocol):
 
     @property
     def firings(self) -> Firings: ...
+
+    @property
+    def retention(self) -> Retention: ...
 
     # Executions
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
@@ -34,6 +35,7 @@ _CHECKS = 2
 """Answers that are checked against a schema at once; the threads for it are also those of tools."""
 _AGENTS_S = 1.0
 _EXPIRY_S = (1.0, 60.0)
+_SWEEP_S = 86_400.0
 """How often is looked for expired sessions, at least and at most."""
 
 
@@ -135,6 +137,23 @@ class ServerContext:
                 await asyncio.to_thread(self.store.sessions.expire, ttl)
             except AgentmdError:
                 log.exception("expired sessions could not be deleted; trying again")
+
+    async def sweep_checkpoints(self, days: int) -> None:
+        """Removes checkpoints that are older than `days` and not needed, now and every day, until cancelled."""
+        stop = threading.Event()
+        threads = self.app.threads(stop.wait)
+        try:
+            while True:
+                try:
+                    purged = await asyncio.to_thread(threads.purge, days)
+                except AgentmdError:
+                    log.exception("old checkpoints could not be removed; trying again tomorrow")
+                else:
+                    if purged.removed:
+                        log.info("removed %s old threads of checkpoints", purged.removed)
+                await asyncio.sleep(_SWEEP_S)
+        finally:
+            stop.set()
 
     def firing_skipped(self, firing: Firing) -> None:
         """Tells of a firing that started nothing."""

@@ -130,6 +130,8 @@ async def _serve(
     beside.append(app.trigger_loop(hub.stored, context.firing_skipped).run())
     if (ttl := app.settings.server.session_ttl) is not None:
         beside.append(context.expire_sessions(ttl))
+    if (days := app.settings.defaults.checkpoint_retention_days) is not None:
+        beside.append(context.sweep_checkpoints(days))
     watching = [asyncio.create_task(part) for part in beside]
     listening, stopped = (asyncio.create_task(event.wait()) for event in (server.listening, stop))
     parts = {driving, serving, *watching}

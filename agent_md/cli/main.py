@@ -18,7 +18,20 @@ from typing import Annotated, NoReturn
 import typer
 
 from agent_md import __version__
-from agent_md.cli import answers, chat, completion, explain, inspect, new, retrying, runs, schedule, server, settling
+from agent_md.cli import (
+    answers,
+    chat,
+    checkpoint,
+    completion,
+    explain,
+    inspect,
+    new,
+    retrying,
+    runs,
+    schedule,
+    server,
+    settling,
+)
 from agent_md.cli.exit_codes import INTERRUPTED
 from agent_md.cli.output import NoReader, give_up, note, remark
 from agent_md.cli.streams import person
@@ -52,6 +65,7 @@ app.command()(inspect.validate)
 app.command()(explain.explain)
 app.command()(inspect.info)
 app.command()(schedule.schedule)
+app.command()(checkpoint.checkpoint)
 app.command()(server.start)
 app.command()(server.stop)
 app.command()(server.status)

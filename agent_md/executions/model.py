@@ -460,3 +460,5 @@ class Execution:
     """Calls that may have run, those left out that were settled."""
     cancelled_by: str | None = None
     """Who asked to cancel it; the driver obeys."""
+    thread: int = 0
+    """Which of its threads is in use: how often one was given up and begun anew."""

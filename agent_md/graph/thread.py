@@ -13,7 +13,8 @@ from langgraph.types import Command, StateSnapshot
 from langsmith import tracing_context
 
 from agent_md.errors import AgentmdError
-from agent_md.executions.model import Execution, RequestId
+from agent_md.executions.model import RequestId
+from agent_md.executions.threads import thread_id
 from agent_md.graph.bench import Bench
 from agent_md.graph.build import MODEL_NODE, build_graph
 from agent_md.graph.messages import ai_id, from_stored, text_of, tool_id, turn_of
@@ -21,17 +22,12 @@ from agent_md.graph.view import OpenPause, TaskView, ThreadView
 from agent_md.models.endings import cut_reason
 from agent_md.stores.checkpoints import Checkpoints
 
-__all__ = ["Thread", "thread_id"]
+__all__ = ["Thread"]
 
 log = logging.getLogger(__name__)
 
 _NO_STEP_LIMIT = 1_000_000_000
 """LangGraph's own limit counts steps of one drive; ours count calls, tokens, money and time."""
-
-
-def thread_id(execution: Execution) -> str:
-    """The thread of an execution. Its number alone would not do: a new store counts from 1 again."""
-    return f"{execution.id}@{execution.created_at!r}"
 
 
 class Thread:

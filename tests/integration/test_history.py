@@ -13,9 +13,9 @@ from langgraph.graph import StateGraph
 from langgraph.types import interrupt
 
 from agent_md.executions.model import CallOutcome, NewExecution, Status, TriggerKind
+from agent_md.executions.threads import thread_id
 from agent_md.graph.messages import from_stored, to_stored
 from agent_md.graph.state import ThreadState
-from agent_md.graph.thread import thread_id
 from agent_md.stores.checkpoints import Checkpoints
 from tests.support.driving import Replies, Sink, Workspace, call, turn
 from tests.support.provider_shape import shape_fault

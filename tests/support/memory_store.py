@@ -45,6 +45,7 @@ from agent_md.ports import AnswerReceipt, Clock, Idempotency, NewAnswer, Workers
 from tests.support.memory_firings import MemoryFirings
 from tests.support.memory_journal import MemoryJournal
 from tests.support.memory_outbox import MemoryOutbox
+from tests.support.memory_retention import MemoryRetention
 from tests.support.memory_sessions import MemorySessions
 from tests.support.memory_state import MemoryState, as_json
 
@@ -60,6 +61,7 @@ class MemoryStore:
         self.sessions = MemorySessions(self._state)
         self.outbox = MemoryOutbox(self._state, workers)
         self.firings = MemoryFirings(self._state)
+        self.retention = MemoryRetention(self._state)
 
     # Executions
 

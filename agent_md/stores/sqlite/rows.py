@@ -80,7 +80,7 @@ SELECT x.id, x.agent, x.spec_digest, x.trigger, x.status, x.created_at, x.sessio
        (SELECT count(*) FROM calls c WHERE c.execution_id = x.id AND {UNSETTLED}),
        (SELECT coalesce(max(count), 0) FROM attempts t WHERE t.execution_id = x.id),
        (SELECT place FROM attempts t WHERE t.execution_id = x.id ORDER BY count DESC, place LIMIT 1),
-       x.suspect
+       x.suspect, x.thread
 FROM executions x"""
 
 REQUEST = """
@@ -148,6 +148,7 @@ def to_execution(row: Any) -> Execution:
         attempts=row[21],
         attempted=row[22],
         suspect=bool(row[23]),
+        thread=row[24],
     )
 
 

@@ -49,6 +49,7 @@ from agent_md.stores.sqlite.journal import SqliteJournal
 from agent_md.stores.sqlite.openings import SqliteOpenings, messages_of
 from agent_md.stores.sqlite.outbox import SqliteOutbox
 from agent_md.stores.sqlite.refusals import add_refusal, refusals
+from agent_md.stores.sqlite.retention import SqliteRetention
 from agent_md.stores.sqlite.rows import (
     ACTIVE,
     CALL,
@@ -79,6 +80,7 @@ class SqliteStore:
         self.sessions = SqliteSessions(self._db, clock)
         self.outbox = SqliteOutbox(self._db, workers, clock)
         self.firings = SqliteFirings(self._db, clock)
+        self.retention = SqliteRetention(self._db)
 
     @classmethod
     def for_reading(cls, path: Path, *, workers: Workers) -> SqliteStore:

@@ -1,0 +1,19 @@
+"""The names of LangGraph's threads: each execution has one at a time, which is dropped and begun anew under another name."""
+
+from __future__ import annotations
+
+from agent_md.executions.model import Execution, ExecutionId
+
+__all__ = ["owner_of", "thread_id"]
+
+
+def thread_id(execution: Execution) -> str:
+    """The thread of an execution. Its number alone would not do: a new store counts from 1 again."""
+    renewed = f"#{execution.thread}" if execution.thread else ""
+    return f"{execution.id}@{execution.created_at!r}{renewed}"
+
+
+def owner_of(thread: str) -> ExecutionId | None:
+    """The number of the execution whose thread it is, or was; None for a name that this program does not give."""
+    number, at, _ = thread.partition("@")
+    return ExecutionId(int(number)) if at and number.isascii() and number.isdigit() and len(number) < 19 else None
