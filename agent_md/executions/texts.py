@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["LONGEST_ERROR", "bounded"]
 
-LONGEST_ERROR = 120_000
+LONGEST_ERROR = 60_000
 """Characters of an error of a model or a tool that are kept: all of any that a person reads."""
 
 

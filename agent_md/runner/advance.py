@@ -150,14 +150,13 @@ class Runner:
     def _after(self, error: Exception, journal: Journal, tools: Mapping[str, Tool]) -> bool:
         """What becomes of an execution whose drive raised this; False = it is queued for another attempt."""
         execution_id = journal.claim.execution_id
-        if (limit := limit_behind(error)) is not None:
-            journal.release()
-            raise limit from error
         if (short := shortage(error)) is not None:
             log.warning("execution %s is given back: out of %s (%s)", execution_id, short, type(error).__name__)
             journal.release()
+            limit = limit_behind(error)
+            what = short if limit is None else f"{short} ({limit})"
             raise OutOfResources(
-                f"execution {execution_id} was given back, because this process ran out of {short}. Nothing of it is "
+                f"execution {execution_id} was given back, because this process ran out of {what}. Nothing of it is "
                 f"lost; when there is room again, `agentmd resume {execution_id}` goes on"
             ) from error
         log.error("execution %s: an attempt to drive it failed", execution_id, exc_info=error)

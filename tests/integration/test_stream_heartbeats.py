@@ -15,11 +15,16 @@ from agent_md.api.streams import execution_stream, global_stream
 from agent_md.app import App
 from agent_md.engines.hub import Hub
 from agent_md.engines.local import LocalEngine
+from agent_md.executions.model import ExecutionId
 from agent_md.settings import load_settings
 from tests.support.clock import ManualClock
 from tests.support.sessions import talking_world
 
 _S = 1.0
+
+
+async def alone(execution_id: ExecutionId) -> None:
+    raise AssertionError(f"nothing is driven here, execution {execution_id} is")
 
 
 @pytest.fixture
@@ -29,7 +34,7 @@ def context(tmp_path: Path) -> Iterator[ServerContext]:
     app = App(load_settings(world.workspace, environ={}, cwd=tmp_path, home=tmp_path))
     app.open()
     hub = Hub(app.store)
-    engine = LocalEngine(app.store, app.runner(), hub, app.worker, max_concurrent=1)
+    engine = LocalEngine(app.store, app.runner(), hub, app.worker, max_concurrent=1, drive_alone=alone)
     yield ServerContext(app, hub, engine, lambda: None)
     app.close()
 

@@ -116,7 +116,8 @@ class TestGemini:
         (declared,) = server.requests[0].body["tools"]
         (it,) = [each for each in declared["functionDeclarations"] if each["name"] == "ask_user_question"]
         inner = it["parameters"]["properties"]["questions"]["items"]
-        assert set(inner["required"]) == set(DATABASE)
+        assert set(inner["required"]) == set(DATABASE) - {"multiSelect"}
+        assert set(inner["properties"]) == set(DATABASE)
         assert set(inner["properties"]["options"]["items"]["required"]) == {"label", "description"}
 
 
