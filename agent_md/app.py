@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from agent_md.runner.retention import Threads
     from agent_md.stores.checkpoints import Checkpoints
     from agent_md.triggers.loop import TriggerLoop
+    from agent_md.triggers.watch_loop import WatchLoop
     from agent_md.webhooks.sender import WebhookSender
 
 __all__ = ["App"]
@@ -356,6 +357,16 @@ class App:
 
         scheduler = Scheduler(self.store.firings, lambda: self.registry)
         return TriggerLoop(scheduler, FiringStarter(self.store, lambda: self.registry, self.fire, told), started)
+
+    def watch_loop(self, made: Callable[[], object]) -> WatchLoop:
+        """Makes firings of what changes in watched files; `made` is called when there are new ones."""
+        from agent_md.triggers.watch_loop import WatchLoop
+        from agent_md.triggers.watches import AgentWatch
+
+        def watch(spec: AgentSpec) -> AgentWatch:
+            return AgentWatch(spec, self.parts.sandbox(spec), self.store.firings)
+
+        return WatchLoop(lambda: [entry.spec for entry in self.registry.agents], watch, made)
 
     def fire(self, firing: Firing) -> Execution:
         """Creates the execution of a firing, queued. Raises as `start` does, and FiringDecided."""

@@ -115,6 +115,11 @@ class AgentChecks:
             found.append(
                 f"{spec.source_path} has no text below its settings: the model is not told what {spec.name} is for"
             )
+        if spec.trigger.type == "watch":
+            from agent_md.triggers.watched_files import WatchedFiles
+
+            outside = WatchedFiles(spec.trigger, self._parts.sandbox(spec)).outside()
+            found += [f"trigger.paths: {text} leads out of what {spec.name} may reach" for text in outside]
         if spec.notify:
             from agent_md.webhooks.doubts import doubts
 
@@ -145,9 +150,8 @@ class AgentChecks:
 
 
 def without_effect(spec: AgentSpec) -> str | None:
-    """Which fields of the agent nothing acts on: `trigger and mcp of helper have no effect in this version`."""
-    names = ["trigger"] if spec.trigger.type == "watch" else []
-    names += [name for name in _NOT_YET if getattr(spec, name)]
+    """Which fields of the agent nothing acts on: `mcp and skills of helper have no effect in this version`."""
+    names = [name for name in _NOT_YET if getattr(spec, name)]
     if not names:
         return None
     *others, last = names

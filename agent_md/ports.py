@@ -7,12 +7,22 @@ when the storage fails, and then nothing of what it was to write is stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from agent_md.executions.deliveries import Delivery, NewDelivery
-from agent_md.executions.firings import Firing, FiringId, FiringState, Followed, NewFiring, Pause
+from agent_md.executions.firings import (
+    FileState,
+    Firing,
+    FiringId,
+    FiringState,
+    Followed,
+    NewFiring,
+    Pause,
+    Written,
+)
 from agent_md.executions.model import (
     Answer,
     Call,
@@ -277,9 +287,27 @@ class Firings(Protocol):
     def followed(self, agent: str, trigger: TriggerKind, digest: str) -> Followed | None:
         """As `follow`, and None for one that has not begun."""
 
-    def advance(self, agent: str, trigger: TriggerKind, *, after: float, upto: float, new: Sequence[NewFiring]) -> bool:
-        """Moves `looked_at` from `after` to `upto` and adds the firings, those left out that are there. False, with
-        nothing done, when it is not at `after`."""
+    def advance(
+        self,
+        agent: str,
+        trigger: TriggerKind,
+        *,
+        after: float,
+        upto: float,
+        new: Sequence[NewFiring],
+        files: Mapping[str, FileState | None] = MappingProxyType({}),
+    ) -> bool:
+        """Moves `looked_at` from `after` to `upto` and adds the firings, those left out that are there. `files` are the
+        watched files that are otherwise now, None = gone. False, with nothing done, when it is not at `after`."""
+
+    def begin_watch(self, agent: str, digest: str, files: Mapping[str, FileState]) -> None:
+        """Begins the agent's watch now, anew if it had begun: these are the files that are there."""
+
+    def watched_files(self, agent: str) -> dict[str, FileState]:
+        """The watched files of an agent as they were when `looked_at` last moved."""
+
+    def written(self, since: float) -> list[Written]:
+        """What the calls of executions wrote, or were about to write, that had not finished before `since`."""
 
     def add(self, new: NewFiring) -> Firing:
         """Adds a firing, or gives the one that is there."""

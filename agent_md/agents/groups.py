@@ -21,7 +21,7 @@ T = TypeVar("T")
 _TRIGGER_KEYS = {
     "manual": ("type",),
     "schedule": ("type", "every", "cron", "timezone", "catch_up"),
-    "watch": ("type", "paths", "debounce", "ignore"),
+    "watch": ("type", "paths", "debounce", "ignore", "catch_up"),
 }
 _EVENTS = tuple(str(event) for event in HookEvent)
 
@@ -62,7 +62,9 @@ def _belongs_to_settings(entry: Entry) -> str | None:
 def read_trigger(section: Section) -> Trigger:
     """What starts the agent; `manual` if nothing is said."""
     kind = section.word("type", tuple(_TRIGGER_KEYS), None)
-    keys = {key: f"type: {name}" for name, known in _TRIGGER_KEYS.items() for key in known if key != "type"}
+    keys: dict[str, str] = {}
+    for name, known in _TRIGGER_KEYS.items():
+        keys |= {key: f"{keys[key]} or {name}" if key in keys else f"type: {name}" for key in known if key != "type"}
     if kind is None:
         if section.mapping.entries and section.node("type") is None:
             section.note("type", f"missing; add one of {', '.join(_TRIGGER_KEYS)}")
@@ -138,7 +140,7 @@ def _schedule(section: Section) -> Trigger:
         every=every,
         cron=cron,
         timezone=section.text("timezone", formats.timezone, None),
-        catch_up=cast(Literal["skip", "once", "all"], section.word("catch_up", ("skip", "once", "all"), "once")),
+        catch_up=_catch_up(section),
     )
 
 
@@ -151,7 +153,12 @@ def _watch(section: Section) -> Trigger:
         paths=paths,
         debounce=section.text("debounce", formats.duration, 1.0),
         ignore=section.texts("ignore", formats.path, ()),
+        catch_up=_catch_up(section),
     )
+
+
+def _catch_up(section: Section) -> Literal["skip", "once", "all"]:
+    return cast(Literal["skip", "once", "all"], section.word("catch_up", ("skip", "once", "all"), "once"))
 
 
 def _secret(section: Section, key: str, node: Node) -> Secret | None:

@@ -22,6 +22,7 @@ from agent_md.executions.model import Execution
 from agent_md.executions.model import Request as HumanRequest
 from agent_md.ports import Engine, NewAnswer, Store
 from agent_md.shapes import firing_shape, request_shape
+from agent_md.triggers.watch_loop import WatchLoop
 
 __all__ = ["Announcement", "Context", "ServerContext"]
 
@@ -50,6 +51,7 @@ class ServerContext:
         self.started = time.monotonic()
         self.stopping = False
         self.streams = 0
+        self.watches: WatchLoop | None = None
         self._checks = asyncio.Semaphore(_CHECKS)
         self._announced_to: set[asyncio.Queue[Announcement]] = set()
         app.keeps_last_good = True

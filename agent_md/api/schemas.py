@@ -138,6 +138,7 @@ class Info(Open):
     agents_enabled: int
     scheduler_status: Literal["off", "running", "paused"]
     watcher_active: bool
+    watcher_problems: dict[str, str]
     active_streams: int
     active_executions: int
     waiting_executions: int

@@ -124,10 +124,13 @@ async def _serve(
     context = ServerContext(app, hub, engine, told_to_stop)
     server = _Server(_uvicorn_config(make_application(context, key)))
     engine.sweep()
+    triggers = app.trigger_loop(hub.stored, context.firing_skipped)
+    context.watches = app.watch_loop(triggers.look)
+    await context.watches.begin()
     driving = asyncio.create_task(engine.run())
     serving = asyncio.create_task(server.serve(sockets))
     beside = [hub.run(), context.watch_agents(), app.webhooks().run(hub)]
-    beside.append(app.trigger_loop(hub.stored, context.firing_skipped).run())
+    beside += [triggers.run(), context.watches.run()]
     if (ttl := app.settings.server.session_ttl) is not None:
         beside.append(context.expire_sessions(ttl))
     if (days := app.settings.defaults.checkpoint_retention_days) is not None:

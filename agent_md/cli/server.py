@@ -191,6 +191,8 @@ def status(
         f"{counted(active, 'execution')} queued or running, "
         f"{waiting} {'waits' if waiting == 1 else 'wait'} for an answer"
     )
+    for agent, problem in info["watcher_problems"].items():
+        say(visible(f"The watch of {agent}: {problem}", one_line=True))
 
 
 def _ask(address: Address, method: str, path: str) -> dict[str, Any] | None:

@@ -143,11 +143,11 @@ def _length_shared(one: str, other: str) -> int:
 
 def trigger_text(trigger: Trigger) -> str:
     """What starts an agent, in the words of its file: `manual`, `every 5m`, `cron 0 8 * * 1 (Europe/Berlin)`,
-    `watch in/* (not in this version)`."""
+    `watch in/*`."""
     if trigger.type == "manual":
         return "manual"
     if trigger.type == "watch":
-        return one_line(f"watch {', '.join(trigger.paths)} (not in this version)")
+        return one_line(f"watch {', '.join(trigger.paths)}")
     when = f"every {duration_text(trigger.every)}" if trigger.every is not None else f"cron {trigger.cron}"
     return one_line(f"{when} ({trigger.timezone})" if trigger.timezone else when)
 

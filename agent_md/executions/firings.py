@@ -12,7 +12,17 @@ from typing import NewType
 
 from agent_md.executions.model import ExecutionId, TriggerKind
 
-__all__ = ["Firing", "FiringId", "FiringState", "Followed", "NewFiring", "Pause", "slot_key"]
+__all__ = [
+    "FileState",
+    "Firing",
+    "FiringId",
+    "FiringState",
+    "Followed",
+    "NewFiring",
+    "Pause",
+    "Written",
+    "slot_key",
+]
 
 FiringId = NewType("FiringId", int)
 
@@ -37,6 +47,8 @@ class NewFiring:
     """What the agent is told; None: as if it were run without a message."""
     reason: str | None = None
     """Why it is skipped at once; None: it is due."""
+    hop: int = 0
+    """Of a set of changed files: how many executions, each started by what the one before wrote, led to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +68,27 @@ class Followed:
 
     anchor: float
     looked_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """A watched file as it was when its last change became a firing. `stamp` changes whenever the file is touched, empty =
+    it is to be read again; `digest` changes with the content."""
+
+    stamp: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file state that an execution brought about: the absolute path, its state as tools note it (`absent` = deleted).
+    `agents` are the names, as they are compared, of the execution and of those above it; `hop` is that of the change
+    set that started one of them, None if none was started by a watch."""
+
+    path: str
+    state: str
+    agents: frozenset[str]
+    hop: int | None
 
 
 @dataclass(frozen=True, slots=True)

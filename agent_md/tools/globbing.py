@@ -14,9 +14,9 @@ from agent_md.tools.arguments import action_digest, object_schema
 from agent_md.tools.base import Plan, ToolOptions
 from agent_md.tools.files import FileTool
 from agent_md.tools.forbidden import ForbiddenPlaces
-from agent_md.tools.sandbox import Root, Sandbox, shown_path
+from agent_md.tools.sandbox import Resolved, Root, Sandbox, shown_path
 
-__all__ = ["FileGlob", "Hidden", "nothing_hidden"]
+__all__ = ["FileGlob", "FileSearch", "Hidden", "PathPattern", "nothing_hidden"]
 
 Hidden = Callable[[str], bool]
 """Whether the file with this subject is left out of what is found."""
@@ -57,9 +57,9 @@ class FileGlob(FileTool):
         return Plan(digest=action_digest(self.name, args, *roots), preview=Preview(resolved=", ".join(roots)))
 
     async def run(self, args: dict[str, Any], plan: Plan) -> str:
-        search = _Search(self._sandbox, self._pattern(args))
+        search = FileSearch(self._sandbox, self._pattern(args))
         found: list[str] = []
-        for path in search:
+        for path in (file.subject for file in search):
             if self._hidden(path):
                 continue
             if len(found) == _MOST:
@@ -69,19 +69,19 @@ class FileGlob(FileTool):
             found.append(f"[The search ended after {_WALK_LIMIT} names; narrow the pattern to be sure.]")
         return "\n".join(found) or f"No files match {shown_path(args['pattern'])}"
 
-    def _pattern(self, args: dict[str, Any]) -> _Pattern:
+    def _pattern(self, args: dict[str, Any]) -> PathPattern:
         pattern = args["pattern"]
         parts = [part for part in pattern.split("/") if part not in ("", ".")]
         if pattern.startswith(("/", "~")) or ".." in parts or "\0" in pattern or len(pattern) > 1000:
             raise self._sandbox.refusal(pattern)
-        found = _Pattern(self._sandbox.without_braces(parts, pattern))
+        found = PathPattern(self._sandbox.without_braces(parts, pattern))
         aliases = [root.alias for root in self._sandbox.roots() if root.alias is not None]
         if aliases and not any(found.step(found.start, alias) for alias in aliases):
             raise self._sandbox.refusal(pattern)
         return found
 
 
-class _Pattern:
+class PathPattern:
     """A pattern as a small automaton over the names of a path; a state is a number of parts that were matched."""
 
     def __init__(self, parts: list[str]) -> None:
@@ -124,16 +124,22 @@ class _Pattern:
         return frozenset(states)
 
 
-class _Search:
-    """One walk through all roots; gives the paths in the order of their names, files before folders."""
+class FileSearch:
+    """One walk through all roots; gives the files in the order of their names, files before folders.
 
-    def __init__(self, sandbox: Sandbox, pattern: _Pattern) -> None:
+    `stopped`: there were too many names to look at all. `folders`: those that were looked into.
+    """
+
+    def __init__(self, sandbox: Sandbox, pattern: PathPattern, *, passed_by: Hidden = nothing_hidden) -> None:
+        """Nothing is given of files and folders whose path is `passed_by`, nor are they looked into."""
         self.stopped = False
+        self.folders: list[Path] = []
+        self._passed_by = passed_by
         self._sandbox = sandbox
         self._pattern = pattern
         self._left = _WALK_LIMIT
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[Resolved]:
         forbidden = self._sandbox.forbidden()
         roots = self._sandbox.roots()
         others = frozenset(root.path for root in roots)
@@ -141,24 +147,29 @@ class _Search:
             states = self._pattern.start if root.alias is None else self._pattern.step(self._pattern.start, root.alias)
             yield from self._walk(root, states, forbidden, others - {root.path})
 
-    def _walk(self, root: Root, start: _States, forbidden: ForbiddenPlaces, others: frozenset[Path]) -> Iterator[str]:
+    def _walk(
+        self, root: Root, start: _States, forbidden: ForbiddenPlaces, others: frozenset[Path]
+    ) -> Iterator[Resolved]:
         if root.path.is_file():
             if self._pattern.accepts(start) and not forbidden.forbid(root.path, root.path):
-                yield root.subject(root.path)
+                yield _resolved(root, root.path)
             return
         todo = [(root.path, start)]
         while todo and not self.stopped:
             folder, states = todo.pop()
+            self.folders.append(folder)
             inner: list[tuple[Path, _States]] = []
             for name, is_folder in self._names(folder):
                 path = folder / name
                 after = self._pattern.step(states, name)
                 if not after or path in others or forbidden.forbid(path, root.path):
                     continue
+                if self._passed_by(root.subject(path)):
+                    continue
                 if is_folder:
                     inner.append((path, after))
                 elif self._pattern.accepts(after):
-                    yield root.subject(path)
+                    yield _resolved(root, path)
             todo.extend(reversed(inner))
 
     def _names(self, path: Path) -> list[tuple[str, bool]]:
@@ -188,6 +199,11 @@ class _Search:
             is_folder = entry.is_dir(follow_symlinks=False)
             if (is_folder or entry.is_file(follow_symlinks=False)) and _is_utf8(entry.name):
                 yield entry.name, is_folder
+
+
+def _resolved(root: Root, path: Path) -> Resolved:
+    subject = root.subject(path)
+    return Resolved(path, root, subject, subject)
 
 
 def _is_utf8(name: str) -> bool:

@@ -76,6 +76,10 @@ class Place:
             return ABSENT
         if found.st_size > _DIGEST_LIMIT:
             return f"stat:{found.st_dev}:{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"
+        return self.content_digest()
+
+    def content_digest(self) -> str:
+        """The digest of the content, however large the file is; raises ToolError if there is nothing."""
         with self.open() as file:
             return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 

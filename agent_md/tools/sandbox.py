@@ -53,6 +53,11 @@ class Sandbox:
         self._mounts = tuple(mounts)
         self._forbidden = forbidden
 
+    @property
+    def workspace(self) -> Path:
+        """Where relative paths without an alias begin."""
+        return real_path(self._workspace)
+
     def roots(self) -> tuple[Root, ...]:
         """The roots as they are now: inner ones before those around them, of equal ones the read-only one first."""
         roots = [Root(mount.alias, self._mounted(mount), mount.mode == "rw") for mount in self._mounts]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,12 +11,16 @@ from agent_md.agents.registry import Registry
 from agent_md.errors import AgentmdError, ConversationWaiting, FiringDecided, UsageError
 from agent_md.executions.firings import Firing, FiringState
 from agent_md.executions.model import Execution, Status, TriggerKind
-from agent_md.ports import Store
+from agent_md.ports import Clock, Store
 from agent_md.triggers.pauses import paused_by
+from agent_md.triggers.watches import MOST_HOPS
 
-__all__ = ["FiringStarter", "StartFiring"]
+__all__ = ["MOST_A_MINUTE", "FiringStarter", "StartFiring"]
 
 log = logging.getLogger(__name__)
+
+MOST_A_MINUTE = 20
+"""Executions of an agent that its watch starts within a minute."""
 
 StartFiring = Callable[[Firing], Execution]
 """Creates the execution of a firing, queued. Raises UsageError when the agent cannot run, FiringDecided."""
@@ -30,12 +35,14 @@ class FiringStarter:
         registry: Callable[[], Registry],
         start: StartFiring,
         told: Callable[[Firing], object] = lambda _: None,
+        clock: Clock = time.time,
     ) -> None:
         """`told` is called with each firing that was skipped."""
         self._store = store
         self._registry = registry
         self._start = start
         self._told = told
+        self._clock = clock
 
     def start_due(self) -> list[Execution]:
         """The executions that were created, in the order of their firings. Raises StoreError."""
@@ -46,12 +53,16 @@ class FiringStarter:
                 continue  # of those that are caught up, one runs after the other
             reason = self._refusal(firing, earlier)
             if reason is None:
+                if self._held(firing):
+                    continue
                 try:
                     started.append(self._start(firing))
                     continue
                 except FiringDecided:
                     continue
                 except ConversationWaiting as error:
+                    if firing.trigger is TriggerKind.WATCH:
+                        continue
                     reason = f"waiting: execution {', '.join(map(str, error.waiting))} waits for a human"
                 except UsageError as error:
                     reason = str(error)
@@ -65,8 +76,9 @@ class FiringStarter:
 
     def _refusal(self, firing: Firing, earlier: Execution | None) -> str | None:
         """Why it is not even tried."""
+        watch = firing.trigger is TriggerKind.WATCH
         pause = paused_by(self._store.firings.pauses(), firing.agent)
-        if pause is not None:
+        if pause is not None and not watch:
             return f"paused by {pause.by}"
         try:
             spec = self._registry().get(firing.agent).spec
@@ -74,7 +86,40 @@ class FiringStarter:
             return str(error)
         if not spec.enabled:
             return f"disabled in {spec.source_path}"
+        if watch:
+            return self._loop_refusal(firing)
         return None if earlier is None else f"overlapping: execution {earlier.id} still works"
+
+    def _loop_refusal(self, firing: Firing) -> str | None:
+        """Why a change set looks like one of a loop: of agents that feed each other, or of one that feeds itself."""
+        if firing.hop > MOST_HOPS:
+            return (
+                f"hop limit: the files were written by an execution that the {firing.hop}th change set in a row started, "
+                f"each of them written by the one before; at most {MOST_HOPS} follow one"
+            )
+        started = self._store.firings.listed(agent=firing.agent, states=[FiringState.STARTED], limit=MOST_A_MINUTE)
+        begin = self._clock() - 60
+        if (
+            sum(other.trigger is firing.trigger and (other.decided_at or 0) > begin for other in started)
+            < MOST_A_MINUTE
+        ):
+            return None
+        return f"rate limit: {MOST_A_MINUTE} executions were started by this watch within a minute"
+
+    def _held(self, firing: Firing) -> bool:
+        """Whether a change set stays due: what changed is never lost to a pause, a question or an execution at work."""
+        if firing.trigger is not TriggerKind.WATCH:
+            return False
+        if paused_by(self._store.firings.pauses(), firing.agent) is not None:
+            return True
+        open_ones = self._store.executions(statuses=(Status.QUEUED, Status.RUNNING, Status.WAITING), agent=firing.agent)
+        waits = self._registry().get(firing.agent).spec.on_pending == "skip"
+        return any(
+            (waits and execution.session_id is None and execution.parent_id is None)
+            if execution.status is Status.WAITING
+            else execution.trigger is TriggerKind.WATCH
+            for execution in open_ones
+        )
 
     def _earlier(self, firing: Firing) -> Execution | None:
         """The scheduled execution of its agent that still works, if it is a tick."""

@@ -28,18 +28,16 @@ def test_validate_finds_what_a_run_would_stumble_over(folder: AgentFolder) -> No
 
 
 def test_what_has_no_effect_is_a_note_wherever_somebody_looks(folder: AgentFolder) -> None:
-    fields = (
-        "trigger: {type: watch, paths: [in]}\nmcp: [search]\nnotify: [{url: 'http://127.0.0.1:9', token: '${HOOK}'}]"
-    )
+    fields = "skills: [write]\nmcp: [search]\nnotify: [{url: 'http://127.0.0.1:9', token: '${HOOK}'}]"
     folder.agent("helper", [{"text": "Done."}], fields)
     folder.agent("timed", [{"text": "Done."}], "trigger: {type: schedule, every: 5m}")
     folder.agent("watching", [{"text": "Done."}], "trigger: {type: watch, paths: [in]}")
-    notes = ["note: trigger and mcp of helper have no effect in this version"]
+    notes = ["note: mcp and skills of helper have no effect in this version"]
     told = folder.cli("run", "helper").err
     assert told.startswith(f"{notes[0]}\nnote: no server runs here: `notify` of helper")
     assert "1 notification could not be delivered yet" in told
     assert folder.cli("run", "timed").err == ""
-    assert folder.cli("run", "watching").err == "note: trigger of watching has no effect in this version\n"
+    assert folder.cli("run", "watching").err == ""
     notes += [
         "note: the variable HOOK of `notify` is not set; put it into .env or the environment; until then nothing is sent "
         "to 127.0.0.1",
@@ -52,7 +50,10 @@ def test_what_has_no_effect_is_a_note_wherever_somebody_looks(folder: AgentFolde
     explained = folder.cli("explain", "helper")
     assert explained.out.splitlines()[-4:] == notes
     assert "  Trigger     every 5m\n" in folder.cli("explain", "timed").out
-    assert "watch in (not in this version)" in folder.cli("list").out
+    assert "watch in " in folder.cli("list").out
+    assert "  Trigger     watch in\n" in folder.cli("explain", "watching").out
+    folder.agent("watching", [{"text": "Done."}], "trigger: {type: watch, paths: [in, ../out]}")
+    assert "note: trigger.paths: ../out leads out of what watching may reach" in folder.cli("validate", "watching").out
 
 
 def test_a_broken_file_of_prices_is_told_once(folder: AgentFolder) -> None:

@@ -67,6 +67,7 @@ EXIT_CODES: dict[tuple[str, str], int] = {
 
 UNTIL: dict[tuple[str, str], str] = {
     ("README.md", "agentmd run -d helper"): "agentmd pending | grep -q helper",
+    ("docs/watches.md", "mkdir inbox && echo hello > inbox/letter.txt"): "agentmd logs | grep -q success",
     ("docs/webhooks.md", "agentmd run teller"): "test -s received.txt",
 }
 """What has to be so before the next command is typed: a person takes longer than that."""

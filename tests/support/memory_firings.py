@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from types import MappingProxyType
 
 from agent_md.agents.names import name_key
 from agent_md.errors import FiringDecided
-from agent_md.executions.firings import Firing, FiringId, FiringState, Followed, NewFiring, Pause
-from agent_md.executions.model import ExecutionId, TriggerKind
+from agent_md.executions.firings import (
+    FileState,
+    Firing,
+    FiringId,
+    FiringState,
+    Followed,
+    NewFiring,
+    Pause,
+    Written,
+)
+from agent_md.executions.model import Execution, ExecutionId, TriggerKind
 from tests.support.memory_state import MemoryState
 
 __all__ = ["MemoryFirings"]
@@ -34,7 +45,16 @@ class MemoryFirings:
             known = self._state.triggers.get((name_key(agent), trigger))
             return known[1] if known and known[0] == digest else None
 
-    def advance(self, agent: str, trigger: TriggerKind, *, after: float, upto: float, new: Sequence[NewFiring]) -> bool:
+    def advance(
+        self,
+        agent: str,
+        trigger: TriggerKind,
+        *,
+        after: float,
+        upto: float,
+        new: Sequence[NewFiring],
+        files: Mapping[str, FileState | None] = MappingProxyType({}),
+    ) -> bool:
         with self._state.transaction():
             digest, known = self._state.triggers[name_key(agent), trigger]
             if known.looked_at != after:
@@ -43,7 +63,44 @@ class MemoryFirings:
             self._state.triggers[name_key(agent), trigger] = (digest, replace(known, looked_at=upto))
             for firing in new:
                 self._add(firing)
+            now = {**self._state.watched.get(name_key(agent), {}), **files}
+            self._state.watched[name_key(agent)] = {path: state for path, state in now.items() if state is not None}
             return True
+
+    def begin_watch(self, agent: str, digest: str, files: Mapping[str, FileState]) -> None:
+        with self._state.transaction():
+            self._state.version += 1
+            begun = Followed(self._state.now(), self._state.now())
+            self._state.triggers[name_key(agent), TriggerKind.WATCH] = (digest, begun)
+            self._state.watched[name_key(agent)] = dict(files)
+
+    def watched_files(self, agent: str) -> dict[str, FileState]:
+        with self._state.lock:
+            return dict(self._state.watched.get(name_key(agent), {}))
+
+    def written(self, since: float) -> list[Written]:
+        with self._state.lock:
+            found = []
+            for (execution_id, _), call in self._state.calls.items():
+                execution = self._state.executions[execution_id]
+                ended = execution.finished_at
+                if call.effect is None or (ended is not None and ended < since):
+                    continue
+                line = list(self._line(execution))
+                started_by = [
+                    firing.hop
+                    for firing in self._state.firings.values()
+                    if firing.trigger is TriggerKind.WATCH and firing.execution_id in [above.id for above in line]
+                ]
+                agents = frozenset(name_key(above.agent) for above in line)
+                hop = max(started_by, default=None)
+                found += [Written(path, state, agents, hop) for path, state in json.loads(call.effect.after)]
+            return found
+
+    def _line(self, execution: Execution) -> Iterator[Execution]:
+        yield execution
+        if execution.parent_id is not None:
+            yield from self._line(self._state.executions[execution.parent_id])
 
     def add(self, new: NewFiring) -> Firing:
         with self._state.transaction():

@@ -13,7 +13,7 @@ from threading import RLock
 from typing import Any
 
 from agent_md.errors import StoreError, UnknownExecution, UnknownRequest
-from agent_md.executions.firings import Firing, FiringId, Followed, Pause
+from agent_md.executions.firings import FileState, Firing, FiringId, Followed, Pause
 from agent_md.executions.model import (
     BETWEEN,
     Answer,
@@ -75,6 +75,7 @@ class MemoryState:
         self.triggers: dict[tuple[str, TriggerKind], tuple[str, Followed]] = {}
         self.firings: dict[FiringId, Firing] = {}
         self.pauses: dict[str, Pause] = {}
+        self.watched: dict[str, dict[str, FileState]] = {}
         self.last_seq = 0
 
     @contextmanager

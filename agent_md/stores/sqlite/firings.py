@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from agent_md.agents.names import name_key
 from agent_md.errors import FiringDecided
-from agent_md.executions.firings import Firing, FiringId, FiringState, Followed, NewFiring, Pause
+from agent_md.executions.firings import (
+    FileState,
+    Firing,
+    FiringId,
+    FiringState,
+    Followed,
+    NewFiring,
+    Pause,
+    Written,
+)
 from agent_md.executions.model import ExecutionId, TriggerKind
 from agent_md.ports import Clock
 from agent_md.stores.sqlite.database import Database
@@ -17,7 +28,15 @@ __all__ = ["SqliteFirings"]
 
 _ALL = ""
 """Stands for all agents in the table of pauses; no agent is named so."""
-_FIRING = "SELECT id, agent, trigger, key, due_at, message, state, reason, execution_id, decided_at FROM firings"
+_FIRING = "SELECT id, agent, trigger, key, due_at, message, state, reason, execution_id, decided_at, hop FROM firings"
+_ABOVE = """
+WITH RECURSIVE above (id) AS (
+    SELECT ? UNION SELECT parent_id FROM executions JOIN above USING (id) WHERE parent_id IS NOT NULL
+)
+SELECT agent, (SELECT max(hop) FROM firings WHERE execution_id = executions.id AND trigger = ?)
+FROM executions JOIN above USING (id)
+"""
+"""An execution and those that it was called by."""
 
 
 class SqliteFirings:
@@ -44,7 +63,16 @@ class SqliteFirings:
         )
         return None if row is None else Followed(row[0], row[1])
 
-    def advance(self, agent: str, trigger: TriggerKind, *, after: float, upto: float, new: Sequence[NewFiring]) -> bool:
+    def advance(
+        self,
+        agent: str,
+        trigger: TriggerKind,
+        *,
+        after: float,
+        upto: float,
+        new: Sequence[NewFiring],
+        files: Mapping[str, FileState | None] = MappingProxyType({}),
+    ) -> bool:
         with self._db.write():
             moved = self._db.run(
                 "UPDATE triggers SET looked_at = ? WHERE agent = ? AND trigger = ? AND looked_at = ?",
@@ -54,7 +82,51 @@ class SqliteFirings:
                 return False
             for firing in new:
                 self._add(firing)
+            self._set_files(agent, files)
         return True
+
+    def begin_watch(self, agent: str, digest: str, files: Mapping[str, FileState]) -> None:
+        now, key = self._clock(), name_key(agent)
+        with self._db.write():
+            self._db.run(
+                "INSERT OR REPLACE INTO triggers VALUES (?, ?, ?, ?, ?)", key, TriggerKind.WATCH, digest, now, now
+            )
+            self._db.run("DELETE FROM watched_files WHERE agent = ?", key)
+            self._set_files(agent, files)
+
+    def _set_files(self, agent: str, files: Mapping[str, FileState | None]) -> None:
+        for path, state in files.items():
+            if state is None:
+                self._db.run("DELETE FROM watched_files WHERE agent = ? AND path = ?", name_key(agent), path)
+            else:
+                row = (name_key(agent), path, state.stamp, state.digest)
+                self._db.run("INSERT OR REPLACE INTO watched_files VALUES (?, ?, ?, ?)", *row)
+
+    def watched_files(self, agent: str) -> dict[str, FileState]:
+        rows = self._db.all("SELECT path, stamp, digest FROM watched_files WHERE agent = ?", name_key(agent))
+        return {path: FileState(stamp, digest) for path, stamp, digest in rows}
+
+    def written(self, since: float) -> list[Written]:
+        rows = self._db.all(
+            "SELECT execution_id, effect_after FROM calls WHERE effect_after IS NOT NULL AND execution_id IN"
+            " (SELECT id FROM executions WHERE status IN ('queued', 'running', 'waiting')"
+            " UNION ALL SELECT id FROM executions WHERE finished_at >= ?)",
+            since,
+        )
+        above: dict[int, tuple[frozenset[str], int | None]] = {}
+        found = []
+        for execution, effect in rows:
+            if execution not in above:
+                above[execution] = self._above(execution)
+            agents, hop = above[execution]
+            found += [Written(path, state, agents, hop) for path, state in json.loads(effect)]
+        return found
+
+    def _above(self, execution: int) -> tuple[frozenset[str], int | None]:
+        """Who has part in what an execution does, and how many hops of watches led to it."""
+        rows = self._db.all(_ABOVE, execution, TriggerKind.WATCH)
+        hops = [hop for _, hop in rows if hop is not None]
+        return frozenset(name_key(agent) for agent, _ in rows), max(hops, default=None)
 
     def add(self, new: NewFiring) -> Firing:
         with self._db.write():
@@ -68,9 +140,9 @@ class SqliteFirings:
         skipped = new.reason is not None
         self._db.run(
             "INSERT OR IGNORE INTO firings"
-            " (agent_key, agent, trigger, key, due_at, message, state, reason, decided_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            *(name_key(new.agent), new.agent, new.trigger, new.key, new.due_at, new.message),
+            " (agent_key, agent, trigger, key, due_at, message, hop, state, reason, decided_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            *(name_key(new.agent), new.agent, new.trigger, new.key, new.due_at, new.message, new.hop),
             *(FiringState.SKIPPED if skipped else FiringState.DUE, new.reason, self._clock() if skipped else None),
         )
 
@@ -141,4 +213,5 @@ def _to_firing(row: Any) -> Firing:
         reason=row[7],
         execution_id=None if row[8] is None else ExecutionId(row[8]),
         decided_at=row[9],
+        hop=row[10],
     )
