@@ -21,6 +21,7 @@ from agent_md.executions.firings import (
     Followed,
     NewFiring,
     Pause,
+    ToolRun,
     Written,
 )
 from agent_md.executions.model import (
@@ -308,6 +309,9 @@ class Firings(Protocol):
 
     def written(self, since: float) -> list[Written]:
         """What the calls of executions wrote, or were about to write, that had not finished before `since`."""
+
+    def tool_runs(self, since: float) -> list[ToolRun]:
+        """The other calls, if they were begun, of such executions that a watch started, itself or by one above them."""
 
     def add(self, new: NewFiring) -> Firing:
         """Adds a firing, or gives the one that is there."""

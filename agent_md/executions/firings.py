@@ -20,6 +20,7 @@ __all__ = [
     "Followed",
     "NewFiring",
     "Pause",
+    "ToolRun",
     "Written",
     "slot_key",
 ]
@@ -89,6 +90,17 @@ class Written:
     state: str
     agents: frozenset[str]
     hop: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """A call that does not say what it writes, from when it was proposed to when it ended (None = not yet). `hop` is that of
+    the change set that started its execution or one above it."""
+
+    tool: str
+    hop: int
+    begun_at: float
+    ended_at: float | None
 
 
 @dataclass(frozen=True, slots=True)

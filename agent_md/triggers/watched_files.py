@@ -30,6 +30,7 @@ class Found:
 
     resolved: Resolved
     stamp: str
+    touched_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,8 @@ def _is_glob(part: str) -> bool:
 
 def _found(file: Resolved) -> Found | None:
     try:
-        return Found(file, _stamp(file.path.lstat()))
+        found = file.path.lstat()
+        return Found(file, _stamp(found), found.st_ctime)
     except OSError:
         return None
 

@@ -14,9 +14,10 @@ from pathlib import Path
 
 from agent_md.agents.names import name_key
 from agent_md.agents.spec import AgentSpec
-from agent_md.executions.firings import FileState, Followed, NewFiring, Written
+from agent_md.executions.firings import FileState, Followed, NewFiring, ToolRun, Written
 from agent_md.executions.model import TriggerKind
 from agent_md.ports import Clock, Firings
+from agent_md.tools.builtin import BUILTIN_NAMES
 from agent_md.tools.places import ABSENT
 from agent_md.tools.sandbox import Sandbox
 from agent_md.triggers.change_sets import Settling, changes_between, message_of
@@ -33,6 +34,8 @@ _UNREAD = ""
 """In place of the digest of a file that was there when its watch began, until it was read."""
 _READ_AT_ONCE = 200
 _AGAIN_S = 0.2
+_COARSE_S = 0.05
+"""What the time of a file may be off."""
 _HELD_S = 1.0
 
 
@@ -62,6 +65,8 @@ class _Set:
 
     before: Mapping[str, FileState]
     contents: Mapping[str, Content | None]
+    touched: Mapping[str, float]
+    """When each of those that are there was touched last."""
 
     def states(self) -> dict[str, FileState | None]:
         """How they are stored from now on."""
@@ -155,7 +160,8 @@ class AgentWatch:
         restless = any(content is not None and not content.calm for content in contents.values())
         if restless and not self._settling.overdue(self._ticks()):
             return max(_AGAIN_S, self._spec.trigger.debounce), False
-        changed = _Set(before, contents)
+        touched = {path: found.touched_at for path in contents if (found := looked.files.get(path)) is not None}
+        changed = _Set(before, contents, touched)
         new, states = self._new(changed, known, now), changed.states()
         if not self._firings.advance(self._spec.name, _KIND, after=known.looked_at, upto=now, new=new, files=states):
             return 0.0, False  # another process looks too: see what it has left
@@ -180,6 +186,7 @@ class AgentWatch:
         authors: defaultdict[tuple[str, str], list[Written]] = defaultdict(list)
         for written in self._firings.written(known.looked_at):
             authors[written.path, written.state].append(written)
+        runs = [run for run in self._firings.tool_runs(known.looked_at) if run.tool not in BUILTIN_NAMES]
         near: dict[str, int] = {}
         far: dict[str, int] = {}
         for path in paths:
@@ -188,7 +195,9 @@ class AgentWatch:
             by = [written for state in states for written in authors[real, state]]
             if any(name_key(self._spec.name) in written.agents for written in by):
                 continue
-            hop = max((written.hop + 1 for written in by if written.hop is not None), default=0)
+            hops = [written.hop + 1 for written in by if written.hop is not None]
+            hops += [] if by else [run.hop + 1 for run in runs if _may_have_written(run, changed.touched.get(path))]
+            hop = max(hops, default=0)
             (far if hop > MOST_HOPS else near)[path] = hop
         return [self._firing(changed, hops, now) for hops in (near, far) if hops]
 
@@ -201,6 +210,13 @@ class AgentWatch:
             message=changed.of(list(hops)),
             hop=max(hops.values()),
         )
+
+
+def _may_have_written(run: ToolRun, touched_at: float | None) -> bool:
+    """Whether a tool that does not say what it writes ran when a file was touched last."""
+    if touched_at is None:
+        return False
+    return run.begun_at - _COARSE_S <= touched_at and (run.ended_at is None or touched_at <= run.ended_at + _COARSE_S)
 
 
 def _differing(before: Mapping[str, FileState], looked: Looked) -> frozenset[tuple[str, str | None]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from agent_md.executions.firings import FileState, NewFiring, Written
-from agent_md.executions.model import CallEffect, NewExecution, TriggerKind
+from agent_md.executions.firings import FileState, NewFiring, ToolRun, Written
+from agent_md.executions.model import CallEffect, NewExecution, Position, TriggerKind
 from agent_md.ports import Store
 from tests.support.clock import ManualClock
-from tests.support.scenes import FIRST, SPEC, W1, begin, human, journal_of, proposal, record, succeed
+from tests.support.scenes import FIRST, SPEC, W1, begin, finish_call, human, journal_of, proposal, record, succeed
 
 WATCH = TriggerKind.WATCH
 A, B = FileState("1", "sha256:a"), FileState("2", "sha256:b")
@@ -70,3 +70,31 @@ def test_what_executions_wrote_is_known_with_all_who_have_part_in_it(store: Stor
     succeed(journal_of(store, alone))
     assert store.firings.written(clock.now) == [*expected, apart]
     assert store.firings.written(clock.now + 1) == expected
+
+
+def test_calls_that_do_not_say_what_they_write_are_known_with_their_times(store: Store, clock: ManualClock) -> None:
+    firing = store.firings.add(new("1", hop=2))
+    created = store.create(
+        NewExecution("writer", WATCH, (human("Go"),)),
+        spec=SPEC,
+        spec_digest="d",
+        skip_if_waiting=False,
+        worker=W1,
+        firing=firing.id,
+    )
+    for execution in (created, begin(store, agent="started-by-hand")):
+        journal = journal_of(store, execution)
+        record(
+            journal, 0, [proposal(index=n, tool=tool) for n, tool in enumerate(("publish", "says", "later", "open"))]
+        )
+        journal.start_call(FIRST, {}, None)
+        journal.start_call(Position(0, 1), {}, effect(("/a", "s")))
+        journal.start_call(Position(0, 3), {}, None)
+    begun = clock.now
+    clock.advance(5)
+    finish_call(journal_of(store, created))
+    expected = [ToolRun("publish", 2, begun, begun + 5), ToolRun("open", 2, begun, None)]
+    assert store.firings.tool_runs(begun) == expected
+    succeed(journal_of(store, created))
+    assert store.firings.tool_runs(begun + 5) == expected
+    assert store.firings.tool_runs(begun + 6) == []

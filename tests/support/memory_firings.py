@@ -17,9 +17,10 @@ from agent_md.executions.firings import (
     Followed,
     NewFiring,
     Pause,
+    ToolRun,
     Written,
 )
-from agent_md.executions.model import Execution, ExecutionId, TriggerKind
+from agent_md.executions.model import Call, CallState, Execution, ExecutionId, TriggerKind
 from tests.support.memory_state import MemoryState
 
 __all__ = ["MemoryFirings"]
@@ -80,22 +81,40 @@ class MemoryFirings:
 
     def written(self, since: float) -> list[Written]:
         with self._state.lock:
+            return [
+                Written(
+                    path,
+                    state,
+                    frozenset(name_key(above.agent) for above in self._line(execution)),
+                    self._hop(execution),
+                )
+                for execution, call in self._calls_since(since)
+                if call.effect is not None
+                for path, state in json.loads(call.effect.after)
+            ]
+
+    def tool_runs(self, since: float) -> list[ToolRun]:
+        with self._state.lock:
             found = []
-            for (execution_id, _), call in self._state.calls.items():
-                execution = self._state.executions[execution_id]
-                ended = execution.finished_at
-                if call.effect is None or (ended is not None and ended < since):
-                    continue
-                line = list(self._line(execution))
-                started_by = [
-                    firing.hop
-                    for firing in self._state.firings.values()
-                    if firing.trigger is TriggerKind.WATCH and firing.execution_id in [above.id for above in line]
-                ]
-                agents = frozenset(name_key(above.agent) for above in line)
-                hop = max(started_by, default=None)
-                found += [Written(path, state, agents, hop) for path, state in json.loads(call.effect.after)]
+            for execution, call in self._calls_since(since):
+                hop = self._hop(execution)
+                if call.effect is None and call.state is not CallState.PROPOSED and hop is not None:
+                    events = self._state.events[execution.id]
+                    ended = events.get(f"result:{call.position}")
+                    begun = events[f"call:{call.position}"].at
+                    found.append(ToolRun(call.tool, hop, begun, None if ended is None else ended.at))
             return found
+
+    def _calls_since(self, since: float) -> Iterator[tuple[Execution, Call]]:
+        for (execution_id, _), call in self._state.calls.items():
+            execution = self._state.executions[execution_id]
+            if execution.finished_at is None or execution.finished_at >= since:
+                yield execution, call
+
+    def _hop(self, execution: Execution) -> int | None:
+        line = [above.id for above in self._line(execution)]
+        watched = [firing for firing in self._state.firings.values() if firing.trigger is TriggerKind.WATCH]
+        return max((firing.hop for firing in watched if firing.execution_id in line), default=None)
 
     def _line(self, execution: Execution) -> Iterator[Execution]:
         yield execution

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +22,7 @@ from agent_md.triggers.starting import MOST_A_MINUTE, FiringStarter
 from agent_md.triggers.watches import MOST_HOPS, AgentWatch, WatchLook
 from tests.support.clock import ManualClock
 from tests.support.memory_store import MemoryStore
-from tests.support.scenes import FIRST, SPEC, W1, ask, deny, human, proposal, record, succeed
+from tests.support.scenes import FIRST, SPEC, W1, ask, deny, finish_call, human, proposal, record, succeed
 from tests.support.workers import FakeWorkers
 
 HEAD = "Files that you watch were changed:\n"
@@ -29,7 +31,7 @@ HEAD = "Files that you watch were changed:\n"
 class Server:
     """One server process on a workspace; `again` is the next one on the same store."""
 
-    def __init__(self, folder: Path, store: MemoryStore, clock: ManualClock) -> None:
+    def __init__(self, folder: Path, store: MemoryStore, clock: Any) -> None:
         self.folder, self.store, self.clock = folder, store, clock
         self.told: list[Firing] = []
         self.starter = FiringStarter(store, self.registry, self.start, self.told.append, clock)
@@ -352,6 +354,27 @@ def test_what_a_human_changes_meanwhile_is_told_apart_from_what_is_beyond_the_ho
     assert len(server.starter.start_due()) == 1
     assert server.firings(FiringState.STARTED)[1:] == ["created in/human.txt"]
     assert server.firings(FiringState.SKIPPED) == ["created in/looped.txt"]
+
+
+@pytest.mark.parametrize(("tool", "executions"), [("publish", MOST_HOPS + 1), ("file_read", 8)])
+def test_what_is_touched_while_a_custom_tool_runs_counts_as_a_hop(tmp_path: Path, tool: str, executions: int) -> None:
+    """A read by a built-in tool is no reason to take what a human saves for its work."""
+    (tmp_path / "agents").mkdir()
+    server = Server(tmp_path, MemoryStore(workers=FakeWorkers(W1), clock=time.time), time.time)
+    server.agent("paths: [in/*], debounce: 0s")
+    server.file("in/begin")
+    for number in range(8):
+        server.look()
+        for execution in server.starter.start_due():
+            claim = server.store.claim(execution.id, W1)
+            assert claim is not None
+            journal = server.store.journal(claim)
+            record(journal, 0, [proposal(tool=tool)])
+            journal.start_call(FIRST, {}, None)
+            server.file("in/out", "x" * number)
+            finish_call(journal)
+            succeed(journal)
+    assert len(server.store.executions()) == executions
 
 
 def test_no_more_than_twenty_a_minute_are_started(server: Server) -> None:

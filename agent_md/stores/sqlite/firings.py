@@ -17,6 +17,7 @@ from agent_md.executions.firings import (
     Followed,
     NewFiring,
     Pause,
+    ToolRun,
     Written,
 )
 from agent_md.executions.model import ExecutionId, TriggerKind
@@ -29,6 +30,10 @@ __all__ = ["SqliteFirings"]
 _ALL = ""
 """Stands for all agents in the table of pauses; no agent is named so."""
 _FIRING = "SELECT id, agent, trigger, key, due_at, message, state, reason, execution_id, decided_at, hop FROM firings"
+_LATELY = (
+    "(SELECT id FROM executions WHERE status IN ('queued', 'running', 'waiting')"
+    " UNION ALL SELECT id FROM executions WHERE finished_at >= ?)"
+)
 _ABOVE = """
 WITH RECURSIVE above (id) AS (
     SELECT ? UNION SELECT parent_id FROM executions JOIN above USING (id) WHERE parent_id IS NOT NULL
@@ -108,9 +113,7 @@ class SqliteFirings:
 
     def written(self, since: float) -> list[Written]:
         rows = self._db.all(
-            "SELECT execution_id, effect_after FROM calls WHERE effect_after IS NOT NULL AND execution_id IN"
-            " (SELECT id FROM executions WHERE status IN ('queued', 'running', 'waiting')"
-            " UNION ALL SELECT id FROM executions WHERE finished_at >= ?)",
+            f"SELECT execution_id, effect_after FROM calls WHERE effect_after IS NOT NULL AND execution_id IN {_LATELY}",
             since,
         )
         above: dict[int, tuple[frozenset[str], int | None]] = {}
@@ -121,6 +124,22 @@ class SqliteFirings:
             agents, hop = above[execution]
             found += [Written(path, state, agents, hop) for path, state in json.loads(effect)]
         return found
+
+    def tool_runs(self, since: float) -> list[ToolRun]:
+        rows = self._db.all(
+            "SELECT calls.execution_id, tool, proposed.at, ended.at FROM calls"
+            " JOIN events proposed ON proposed.execution_id = calls.execution_id LEFT JOIN events ended ON"
+            " ended.execution_id = calls.execution_id AND ended.key = 'result:' || turn || '.' || idx"
+            " WHERE proposed.key = 'call:' || turn || '.' || idx AND effect_after IS NULL AND state != 'proposed'"
+            f" AND calls.execution_id IN {_LATELY} ORDER BY calls.execution_id, turn, idx",
+            since,
+        )
+        hops = {execution: self._above(execution)[1] for execution in {row[0] for row in rows}}
+        return [
+            ToolRun(tool, hop, begun, ended)
+            for execution, tool, begun, ended in rows
+            if (hop := hops[execution]) is not None
+        ]
 
     def _above(self, execution: int) -> tuple[frozenset[str], int | None]:
         """Who has part in what an execution does, and how many hops of watches led to it."""
