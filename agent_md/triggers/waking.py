@@ -43,7 +43,7 @@ class FolderEvents:
                 yield_on_timeout=True,
                 raise_interrupt=False,
                 recursive=False,
-                ignore_permission_denied=True,
+                ignore_permission_denied=False,  # it would ignore that no watches are left, too
             ):
                 if events or not begun:
                     woken()

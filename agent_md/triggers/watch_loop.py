@@ -101,6 +101,7 @@ class _Follower:
         self._woken = asyncio.Event()
         self._events: FolderEvents | None = None
         self._attached: frozenset[tuple[Path, int]] = frozenset()
+        self._attached_at = 0.0
         self._failure: str | None = None
 
     async def run(self) -> None:
@@ -135,10 +136,11 @@ class _Follower:
         return _ANYWAY_S if self._failure is None else _WITHOUT_EVENTS_S, False
 
     def _attach(self, looked: WatchLook) -> None:
-        if looked.folders == self._attached:
+        again = self._failure is not None and self._loop.time() > self._attached_at + _ANYWAY_S
+        if looked.folders == self._attached and not again:
             return
         self._detach()
-        self._attached = looked.folders
+        self._attached, self._attached_at = looked.folders, self._loop.time()
         if looked.folders:
             self._failure = None
             folders = frozenset(folder for folder, _ in looked.folders)
@@ -159,8 +161,9 @@ class _Follower:
 
     def _failed(self, error: Exception) -> None:
         self._detach()
+        reason = " ".join(str(error).partition(" about [")[0].split())
         self._failure = (
-            f"the system does not tell of changes to its files ({error}), so they are looked at every "
+            f"the system does not tell of changes to its files ({reason}), so they are looked at every "
             f"{_WITHOUT_EVENTS_S:g} s; if its watches are used up, raise fs.inotify.max_user_watches or narrow trigger.paths"
         )
         self._woken.set()

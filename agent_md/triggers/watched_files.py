@@ -178,8 +178,9 @@ def _found(file: Resolved) -> Found | None:
 
 
 def _inode(folder: Path) -> int | None:
+    """What makes it this folder; None for one that cannot be looked into."""
     try:
-        return folder.stat().st_ino
+        return folder.stat().st_ino if os.access(folder, os.R_OK | os.X_OK) else None
     except OSError:
         return None
 
