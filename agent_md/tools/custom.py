@@ -20,7 +20,7 @@ from agent_md.tools.injected import check_callable, with_injected
 from agent_md.tools.langchain_schema import parameters_of, validate_with
 from agent_md.tools.module_hints import awaited_requests, instead_of, never_made
 from agent_md.tools.results import one_line
-from agent_md.tools.running import result_of, run_langchain_tool
+from agent_md.tools.running import on_thread_of, result_of, run_langchain_tool
 from agent_md.tools.threads import ToolThreads
 from agent_md.tools.tool_modules import ModuleUnusable, Source, ToolModule
 
@@ -131,7 +131,9 @@ class CustomTool:
         return self._planned(args, self._source())
 
     async def run(self, args: dict[str, Any], plan: Plan) -> str:
-        prepared = await self._threads.on_thread(f"arguments of {self.name}", lambda: self._prepared(args, plan))
+        prepared = await on_thread_of(
+            self.name, self._threads, f"arguments of {self.name}", lambda: self._prepared(args, plan)
+        )
         tool: BaseTool = result_of(self.name, prepared)
         self._enter_workspace()
         with self._surroundings():

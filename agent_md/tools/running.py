@@ -6,7 +6,9 @@ import asyncio
 import functools
 import re
 import traceback
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_md.errors import ClaimLost, StoreError, ToolError
 from agent_md.executions.texts import bounded
@@ -17,7 +19,9 @@ from agent_md.tools.threads import Outcome, ToolThreads
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
-__all__ = ["result_of", "run_langchain_tool"]
+__all__ = ["on_thread_of", "result_of", "run_langchain_tool"]
+
+T = TypeVar("T")
 
 _AWAITED = re.compile(r"\bawait\b.*\b(?:request_(?:confirmation|input|choice|questions)|interrupt)\(")
 
@@ -38,10 +42,39 @@ async def run_langchain_tool(tool: BaseTool, args: dict[str, Any], threads: Tool
     name = f"tool {tool.name}"
     if _is_async(tool):
         guarded = _without_exits(tool)
-        outcome = await threads.on_loop(module, name, lambda: guarded.arun(dict(args), config=config))
+
+        async def awaited() -> str:
+            with _told(tool.name):
+                return _text(await guarded.arun(dict(args), config=config))
+
+        outcome = await threads.on_loop(module, name, awaited)
     else:
-        outcome = await threads.on_thread(name, lambda: tool.run(dict(args), config=config))
-    return _text(result_of(tool.name, outcome))
+        outcome = await on_thread_of(tool.name, threads, name, lambda: _text(tool.run(dict(args), config=config)))
+    return str(result_of(tool.name, outcome))
+
+
+async def on_thread_of(tool: str, threads: ToolThreads, name: str, function: Callable[[], T]) -> Outcome:
+    """The outcome of code of the tool on a thread of its own, where its errors become texts too."""
+
+    def told() -> T:
+        with _told(tool):
+            return function()
+
+    return await threads.on_thread(name, told)
+
+
+@contextmanager
+def _told(tool: str) -> Iterator[None]:
+    """Makes a ToolError of what the tool raises in the block, so that its text is made where the tool runs: the methods
+    of a result or an error are code of the tool's own, which may block or raise anything."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        raise  # whose it is, is known only where the call is awaited
+    except BaseException as error:
+        if isinstance(error, GeneratorExit) and not _loop_runs():
+            raise
+        result_of(tool, Outcome(error=error))
 
 
 def result_of(tool: str, outcome: Outcome) -> Any:
@@ -110,7 +143,7 @@ def _text(value: Any) -> str:
 def _failure(tool: str, error: BaseException) -> str:
     try:
         message = str(error)
-    except Exception:  # an exception that cannot say what it is
+    except BaseException:  # an exception that cannot say what it is
         message = ""
     kind = type(error).__name__
     return storable(bounded(f"{tool} failed: {kind}: {message}" if message else f"{tool} failed: {kind}"))

@@ -75,6 +75,9 @@ class _Reply(Generic[T]):
 
     def give(self, value: T) -> None:
         """May be called on any thread."""
+        if self.future.done():
+            self._too_late(value)  # here, not on the loop: it may be what blocks
+            return
         try:
             self._loop.call_soon_threadsafe(self._set, value)
         except RuntimeError:  # the loop has ended

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
@@ -342,6 +343,43 @@ FAILURES = '''
         await asyncio.sleep(0)
         raise KINDS[kind]()
     '''
+
+
+TEXTS = '''
+    import threading
+
+    class Own(Exception):
+        def __str__(self):
+            {how}
+
+    @tool
+    {kind}def one():
+        """One."""
+        {way} Own()
+'''
+
+
+@pytest.mark.parametrize("way", ["return", "raise"])
+@pytest.mark.parametrize("kind", ["", "async "])
+class TestTexts:
+    """A result and an error turn into text by code of the tool's own."""
+
+    async def test_are_made_off_the_drivers_loop(self, load: Callable[..., list[Tool]], kind: str, way: str) -> None:
+        (tool,) = load(m=TEXTS.format(kind=kind, way=way, how='return f"on {threading.get_ident()}"'))
+        said = await said_by(tool)
+        assert "on " in said
+        assert f"on {threading.get_ident()}" not in said
+
+    async def test_may_raise_what_ends_a_program(self, load: Callable[..., list[Tool]], kind: str, way: str) -> None:
+        (tool,) = load(m=TEXTS.format(kind=kind, way=way, how="raise SystemExit(3)"))
+        assert await said_by(tool) == ("one failed: SystemExit: 3" if way == "return" else "one failed: Own")
+
+
+async def said_by(tool: Tool) -> str:
+    try:
+        return await call(tool)
+    except ToolError as error:
+        return str(error)
 
 
 @pytest.mark.parametrize("index", [0, 1], ids=["sync", "async"])
