@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from agent_md.agents.spec import AgentSpec
 from agent_md.api.address import Address, left_behind, read_address, server_alive
 from agent_md.app import App
 from agent_md.cli.output import note, say
 from agent_md.cli.streams import return_streams
+from agent_md.cli.tables import trigger_text
 from agent_md.cli.text import counted, json_line, visible
 from agent_md.cli.workspace import WorkspaceOption, open_app
 from agent_md.errors import AgentmdError, ServerRunning, UsageError, codes_of
@@ -60,7 +62,7 @@ def start(
 
         settings = app.settings.server
         listen = Listen(host or settings.host, settings.port if port is None else port, api_key or settings.api_key)
-        anew = serve(app, listen, _announce, ProcessAlone(partial(alone_command, app.settings.workspace)))
+        anew = serve(app, listen, partial(_announce, app), ProcessAlone(partial(alone_command, app.settings.workspace)))
     if anew:
         start_anew(app, listen)
 
@@ -85,12 +87,23 @@ def _where(app: App) -> str:
     return "starting up" if found is None else f"at {found.url or found.socket} (process {found.pid})"
 
 
-def _announce(address: Address) -> None:
+def _announce(app: App, address: Address) -> None:
+    """Says where the server listens, and what starts agents there."""
     say(f"Listening on {visible(address.socket, one_line=True)}")
     if address.url is not None:
         say(f"Listening on {address.url}")
     if address.key_file is not None:
         say(f"The key for TCP is in {visible(address.key_file, one_line=True)}")
+    for entry in app.registry.agents:
+        if entry.spec.enabled and entry.spec.trigger.type != "manual":
+            say(_trigger_line(app, entry.spec))
+
+
+def _trigger_line(app: App, spec: AgentSpec) -> str:
+    held = " (paused)" if app.paused(spec) else ""
+    fires = [] if held or app.next_fire(spec) is None else app.next_fires(spec, 1)
+    following = f", next at {fires[0]}" if fires else ""
+    return f"{visible(spec.name, one_line=True)} starts by itself: {trigger_text(spec.trigger)}{following}{held}"
 
 
 def _start_detached(app: App, host: str | None, port: int | None, api_key: str | None) -> None:
@@ -111,7 +124,7 @@ def _start_detached(app: App, host: str | None, port: int | None, api_key: str |
         address = read_address(app.settings.state_dir)
         if address is not None and address.pid == child.pid and _ask(address, "GET", "/health") is not None:
             child.returncode = 0  # nobody waits for it: it goes on when we have ended
-            _announce(address)
+            _announce(app, address)
             return
         if child.poll() is not None:
             raise _why_it_ended(child.returncode, errors)
@@ -181,7 +194,7 @@ def status(
     if as_json:
         say(json_line({"running": True, "socket": address.socket, "url": address.url, **info}))
         return
-    _announce(address)
+    _announce(app, address)
     say(
         f"agentmd {info['version']}, process {info['pid']}, up {info['uptime_seconds']:.0f} s; "
         f"{info['agents_enabled']} of {info['agents_loaded']} agents enabled"
@@ -191,7 +204,7 @@ def status(
         f"{counted(active, 'execution')} queued or running, "
         f"{waiting} {'waits' if waiting == 1 else 'wait'} for an answer"
     )
-    for agent, problem in info["watcher_problems"].items():
+    for agent, problem in info.get("watcher_problems", {}).items():
         say(visible(f"The watch of {agent}: {problem}", one_line=True))
 
 

@@ -52,6 +52,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentFolder]:
         (folder.path / name / "ball").write_text("x")
     with Server(folder.path) as server:
         assert server.client.get("/info").body["watcher_active"] is True
+        assert server.client.get("/agents/own").body["trigger_paths"] == ["own"]
+        shown = folder.cli("status").out
+        assert "\nown starts by itself: watch own\n" in shown
+        assert "The watch of" not in shown
         yield folder
         assert server.client.get("/info").body["watcher_problems"] == {}
 
