@@ -125,6 +125,10 @@ class _Follower:
         except (AgentmdError, OSError) as error:
             log.warning("the files of %s could not be looked at: %s; trying again", self._name, error)
             return _AGENTS_S, True
+        except Exception as error:  # a mistake of ours with one agent's files costs no other agent its watch
+            log.exception("the files of %s could not be looked at; trying again", self._name)
+            self._tell(f"its files could not be looked at ({type(error).__name__}); see the log")
+            return _ANYWAY_S, True
         if looked.made:
             self._owner._made()
         self._attach(looked)

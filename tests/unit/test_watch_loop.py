@@ -14,12 +14,19 @@ from agent_md.tools.forbidden import Forbidden
 from agent_md.tools.sandbox import Sandbox
 from agent_md.triggers.waking import FolderEvents
 from agent_md.triggers.watch_loop import WatchLoop
-from agent_md.triggers.watches import AgentWatch
+from agent_md.triggers.watches import AgentWatch, WatchLook
 from tests.support.clock import ManualClock
 from tests.support.memory_store import MemoryStore
 from tests.support.scenes import W1
 from tests.support.waiting import eventually
 from tests.support.workers import FakeWorkers
+
+
+class Cursed(AgentWatch):
+    """A watch with a mistake in it."""
+
+    def look(self) -> WatchLook:
+        raise ZeroDivisionError
 
 
 class Desk:
@@ -38,6 +45,8 @@ class Desk:
         self.specs.append(AgentSpec(name, "Work.", ModelRef("script", "x"), trigger=trigger))
 
     def watch(self, spec: AgentSpec) -> AgentWatch:
+        if spec.name == "cursed":
+            return Cursed(spec, Sandbox(self.folder, (), Forbidden(self.folder / "agents")), self.store.firings)
         return AgentWatch(spec, Sandbox(self.folder, (), Forbidden(self.folder / "agents")), self.store.firings)
 
     def events(
@@ -92,5 +101,18 @@ async def test_where_the_watches_of_the_system_are_used_up_one_agent_is_slower_a
     (desk.folder / "in/a").write_text("a")
     (desk.folder / "full/b").write_text("b")
     await eventually(lambda: desk.told() == ["created full/b", "created in/a"])
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_what_fails_for_one_agent_costs_no_other_its_watch(desk: Desk) -> None:
+    desk.agent("cursed")
+    desk.agent("in")
+    await desk.loop.begin()
+    running = asyncio.create_task(desk.loop.run())
+    await eventually(lambda: desk.loop.problems)
+    assert desk.loop.problems == {"cursed": "its files could not be looked at (ZeroDivisionError); see the log"}
+    (desk.folder / "in/a").write_text("a")
+    await eventually(lambda: desk.told() == ["created in/a"])
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
