@@ -104,7 +104,7 @@ class TestLife:
             (request,) = second.client.get(f"/executions/{execution}/requests").body
             assert (request["outcome"], request["answered_by"]) == ("expired", "timeout")
             log = second.client.get(f"/executions/{execution}/messages").body
-            assert any(e["message"] == "Action denied by user (timeout)" for e in log)
+            assert any(e["message"] == "danger ← Action denied by user (timeout)" for e in log)
         assert asking.effects() == {}
 
     def test_a_deadline_fires_within_a_second(self, asking: World) -> None:

@@ -117,15 +117,20 @@ def test_three_deaths_in_the_same_model_call_stop_the_execution(world: World) ->
 
 
 def test_an_idempotent_tool_that_always_kills_is_stopped_too(world: World) -> None:
-    env = {"KILL_IN_TOOL": "Q-first:before"}
+    tools = world.workspace / "agents/_config/tools/effects.py"
+    harmless = "@tool\ndef danger"
+    assert harmless in tools.read_text()
+    tools.write_text(tools.read_text().replace(harmless, "@tool\n@tool_options(idempotent=True)\ndef danger"))
+    env = {"KILL_IN_TOOL": "A:before"}
     world.cli("run", "worker")
-    for _ in range(20):
-        if world.status() is not Status.WAITING:
-            break
-        world.respond(world.open_requests()[0], env=env)
-    codes = [world.cli("resume", "--all", env=env).code for _ in range(5)]
-    assert -signal.SIGKILL in codes or world.status() is Status.SUCCESS
-    assert world.status() in (Status.SUCCESS, Status.ERROR, Status.WAITING)
+    assert world.respond(world.open_requests()[0], env=env).killed
+    assert [world.cli("resume", "1", env=env).killed for _ in range(2)] == [True] * 2
+    stopped = world.cli("resume", "1", env=env)
+    assert stopped.code == 1, stopped
+    assert "poisoned" in stopped.out
+    assert "call 0.0 (danger)" in stopped.out
+    assert world.status() is Status.ERROR
+    assert world.effects()["A"] == 0
 
 
 def test_a_checkpoint_copy_of_another_time_repeats_nothing(world: World, tmp_path: Path) -> None:
