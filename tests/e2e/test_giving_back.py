@@ -146,7 +146,7 @@ def test_one_that_is_stopped_meanwhile_does_not_start_anew(world: World, tmp_pat
     def serve_until_it_is_stopped() -> None:
         with open_app(world.workspace, drives=True) as app:
             app.start("worker", claimed=False)
-            assert not serve(app, Listen(), lambda _: ask_for_both(app))
+            assert not serve(app, Listen(), lambda _: ask_for_both(app), never_alone)
 
     assert exit_code(forked(serve_until_it_is_stopped, tmp_path / "err")) == 0, (tmp_path / "err").read_text()
     assert the_execution(world).status is Status.QUEUED
