@@ -319,6 +319,12 @@ class App:
         file = ThreadFile(self.settings.checkpoint_database, tell=self._tell, rest=rest)
         return Threads(self.reading_store, file, time.time)
 
+    def remove_executions(self, days: int, rest: Callable[[float], bool | None] = time.sleep) -> int:
+        """Removes executions that ended `days` ago and are not needed; gives how many. `rest` as in `threads`."""
+        from agent_md.runner.retention import remove_executions
+
+        return remove_executions(self.store, days, time.time, rest)
+
     # Triggers
 
     def next_fire(self, spec: AgentSpec) -> float | None:

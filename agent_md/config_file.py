@@ -136,6 +136,7 @@ _READERS: dict[str, _Reader] = {
     "server.allow_custom_ids": lambda section, key: section.flag(key, False),
     "server.trusted_roles": _list_of(_role),
     "webhooks.interrupt_delay": _as(formats.duration),
+    "retention.executions_days": _days,
     "http.allow_hosts": _list_of(formats.host),
     "prices": _as(formats.path),
     "log_level": _as(log_level),

@@ -50,6 +50,7 @@ from agent_md.executions.model import (
     Usage,
     WorkerId,
 )
+from agent_md.executions.retention import Removable
 from agent_md.executions.sessions import Session
 from agent_md.executions.spending import Budget, Grant, Refusal
 
@@ -351,6 +352,19 @@ class Retention(Protocol):
     def renew_threads(self, execution_ids: Collection[ExecutionId]) -> frozenset[ExecutionId]:
         """Gives each of these that has not ended and is not `running` a new thread: whoever drives it from now on never
         looks at the old one, which may be removed at leisure. Gives those that it was done for."""
+
+    def removable(self, ended_before: float) -> Removable:
+        """The executions that may be removed with their children: they ended by then, are not the `latest` of an agent and
+        in no session that lives, no webhook is still to tell of them, and no execution that stays, nor the next one of
+        their conversation, begins with messages of theirs."""
+
+    def remove_some(self, removable: Removable) -> tuple[list[ExecutionId], Removable]:
+        """Removes the first of them, in one short transaction, but those that are needed by now; gives which with what is
+        left to be done. What they cost still counts as spent, their idempotency keys stay taken, and who asks for one is
+        told that it was removed."""
+
+    def give_back_some(self) -> bool:
+        """Gives some of the free room of the storage back; whether there is more."""
 
 
 class Store(Protocol):

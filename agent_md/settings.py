@@ -20,6 +20,7 @@ from agent_md.workspace import at_home, find_workspace
 __all__ = [
     "KEYS",
     "HttpSettings",
+    "RetentionSettings",
     "ServerSettings",
     "Settings",
     "WebhookSettings",
@@ -47,6 +48,13 @@ class WebhookSettings:
     """Webhooks. `interrupt_delay` in seconds."""
 
     interrupt_delay: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionSettings:
+    """What is thrown away. `executions_days` is days after the end of an execution; None = it is kept for ever."""
+
+    executions_days: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +108,7 @@ class Settings:
     server: ServerSettings
     webhooks: WebhookSettings
     http: HttpSettings
+    retention: RetentionSettings
     prices: Path | None
     log_level: str
     allow_state_on: tuple[str, ...]
@@ -166,6 +175,7 @@ def load_settings(
         server=ServerSettings(**_below(values, "server")),
         webhooks=WebhookSettings(**_below(values, "webhooks")),
         http=HttpSettings(**_below(values, "http")),
+        retention=RetentionSettings(**_below(values, "retention")),
         prices=None if values["prices"] is None else place.path(values["prices"]),
         log_level=values["log_level"],
         allow_state_on=values["allow_state_on"],
@@ -209,6 +219,7 @@ _BUILT_IN: Layer = {
     **_dotted("server", ServerSettings()),
     **_dotted("webhooks", WebhookSettings()),
     **_dotted("http", HttpSettings()),
+    **_dotted("retention", RetentionSettings()),
 }
 
 

@@ -140,22 +140,25 @@ class ServerContext:
             except AgentmdError:
                 log.exception("expired sessions could not be deleted; trying again")
 
-    async def sweep_checkpoints(self, days: int) -> None:
-        """Removes checkpoints that are older than `days` and not needed, now and every day, until cancelled."""
+    async def sweep(self) -> None:
+        """Throws away what is old and not needed, now and every day, until cancelled."""
         stop = threading.Event()
-        threads = self.app.threads(stop.wait)
         try:
             while True:
                 try:
-                    purged = await asyncio.to_thread(threads.purge, days)
+                    await asyncio.to_thread(self._sweep, stop)
                 except AgentmdError:
-                    log.exception("old checkpoints could not be removed; trying again tomorrow")
-                else:
-                    if purged.removed:
-                        log.info("removed %s old threads of checkpoints", purged.removed)
+                    log.exception("what is old could not be removed; trying again tomorrow")
                 await asyncio.sleep(_SWEEP_S)
         finally:
             stop.set()
+
+    def _sweep(self, stop: threading.Event) -> None:
+        settings = self.app.settings
+        if (days := settings.retention.executions_days) is not None:
+            log.info("removed %s old executions", self.app.remove_executions(days, stop.wait))
+        if (days := settings.defaults.checkpoint_retention_days) is not None and not stop.is_set():
+            log.info("removed %s old threads of checkpoints", self.app.threads(stop.wait).purge(days).removed)
 
     def firing_skipped(self, firing: Firing) -> None:
         """Tells of a firing that started nothing."""

@@ -129,12 +129,10 @@ async def _serve(
     await context.watches.begin()
     driving = asyncio.create_task(engine.run())
     serving = asyncio.create_task(server.serve(sockets))
-    beside = [hub.run(), context.watch_agents(), app.webhooks().run(hub)]
+    beside = [hub.run(), context.watch_agents(), context.sweep(), app.webhooks().run(hub)]
     beside += [triggers.run(), context.watches.run()]
     if (ttl := app.settings.server.session_ttl) is not None:
         beside.append(context.expire_sessions(ttl))
-    if (days := app.settings.defaults.checkpoint_retention_days) is not None:
-        beside.append(context.sweep_checkpoints(days))
     watching = [asyncio.create_task(part) for part in beside]
     listening, stopped = (asyncio.create_task(event.wait()) for event in (server.listening, stop))
     parts = {driving, serving, *watching}

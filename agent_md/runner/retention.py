@@ -1,4 +1,4 @@
-"""What is thrown away in the end: the checkpoints of executions that ended long ago, which nobody reads any more.
+"""What is thrown away in the end: checkpoints of executions that ended long ago, and, if it is wanted, these themselves.
 
 The checkpoints are on a file of their own, so no transaction spans them and the store. None is needed: an execution that
 has ended is never driven again, and one that has not gets a new thread in the store before its old one is removed. What a
@@ -7,7 +7,8 @@ crash leaves is a thread that is no execution's, which the next sweep finds.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from agent_md.executions.model import Execution, ExecutionId
@@ -15,7 +16,7 @@ from agent_md.executions.threads import owner_of, thread_id
 from agent_md.ports import Clock, Store
 from agent_md.stores.thread_file import ThreadFile
 
-__all__ = ["AgentThreads", "Purge", "ThreadStats", "Threads"]
+__all__ = ["AgentThreads", "Purge", "ThreadStats", "Threads", "remove_executions"]
 
 _DAY_S = 86_400.0
 _BATCH = 200
@@ -112,6 +113,24 @@ class Threads:
             owners = {owner for owner in map(owner_of, names) if owner is not None}
             found = {thread_id(x): x for x in self._store.executions(ids=owners)}
             yield [(name, found.get(name)) for name in names]
+
+
+def remove_executions(store: Store, days: int, clock: Clock, rest: Callable[[float], bool | None] = time.sleep) -> int:
+    """Removes executions that ended at least `days` ago and that nothing needs, and gives their room back; gives how many.
+    `rest` is called with seconds between two transactions; when it gives True there will be no other."""
+    left = store.retention.removable(clock() - days * _DAY_S)
+    count = 0
+    more = True
+    while left.ids or more:
+        begun = time.monotonic()
+        if left.ids:
+            removed, left = store.retention.remove_some(left)
+            count += len(removed)
+        else:
+            more = store.retention.give_back_some()
+        if rest(time.monotonic() - begun):
+            break
+    return count
 
 
 def _is_over(execution: Execution, limit: float | None, latest: Collection[ExecutionId], *, force: bool) -> bool:

@@ -22,7 +22,7 @@ ASKS = [{"calls": [call("file_delete", path="old.txt")]}, {"text": "Done."}]
 @pytest.fixture
 def used(folder: AgentFolder) -> AgentFolder:
     """`writer` has ended three times long ago (1, 3, 4), `cleaner` waits (2)."""
-    folder.agent("writer", [{"text": "Done."}])
+    folder.agent("writer", [{"text": "Done."}], "history: off")
     folder.agent("cleaner", ASKS)
     folder.file("old.txt")
     assert folder.cli("run", "writer", "-q").code == 0
@@ -127,6 +127,20 @@ def test_a_server_sweeps_when_it_starts(used: AgentFolder) -> None:
         assert used.cli("respond", "2", "--yes").code == 0
         used.until_status(Status.SUCCESS, 2)
     assert used.execution(1).status is Status.SUCCESS
+
+
+def test_a_server_removes_whole_executions_if_it_is_to(used: AgentFolder) -> None:
+    used.file("config.yaml", "retention: {executions_days: 30}\n")
+    with Server(used.path):
+        until(lambda: owners(used) == {2, 4}, 60)
+        ended = used.cli("logs", "-e", "3")
+        assert ended.code == 2
+        assert "execution 3 of writer ended at" in ended.err
+        assert "retention.executions_days" in ended.err
+        assert used.cli("respond", "2", "--yes").code == 0
+        used.until_status(Status.SUCCESS, 2)
+    with used.store() as store:
+        assert [x.id for x in store.executions()] == [4, 2]
 
 
 def test_sizes_as_people_read_them() -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from agent_md.executions.model import ExecutionId, Status
+from agent_md.executions.model import Execution, ExecutionId, Status
+from agent_md.executions.retention import Removable
+from tests.support.memory_sessions import MemorySessions
 from tests.support.memory_state import MemoryState
 
 __all__ = ["MemoryRetention"]
+
+_CHUNK = 3
 
 
 class MemoryRetention:
     """The `Retention` port on the tables of a `MemoryState`."""
 
-    def __init__(self, state: MemoryState) -> None:
+    def __init__(self, state: MemoryState, sessions: MemorySessions) -> None:
         self._state = state
+        self._sessions = sessions
 
     def latest(self) -> frozenset[ExecutionId]:
         with self._state.lock:
@@ -30,3 +35,35 @@ class MemoryRetention:
             for execution in idle:
                 self._state.change(execution.id, thread=execution.thread + 1)
             return frozenset(x.id for x in idle)
+
+    def removable(self, ended_before: float) -> Removable:
+        with self._state.lock:
+            latest = self.latest()
+            ids = [x.id for x in self._state.executions.values() if x.id not in latest and self._old(x, ended_before)]
+            return Removable(tuple(ids), (), max(self._state.executions, default=ExecutionId(0)), ended_before)
+
+    def _old(self, execution: Execution, ended_before: float) -> bool:
+        if execution.parent_id is not None or not all(
+            x.finished_at is not None and x.finished_at <= ended_before for x in self._family(execution.id)
+        ):
+            return False
+        told = any(row.new.execution_id == execution.id for row in self._state.deliveries.values())
+        return not (told or execution.id in self._state.hooks or self._sessions.holds(execution))
+
+    def _family(self, execution_id: ExecutionId) -> list[Execution]:
+        children = [x for x in self._state.executions.values() if x.parent_id == execution_id]
+        return [self._state.executions[execution_id], *(x for child in children for x in self._family(child.id))]
+
+    def remove_some(self, removable: Removable) -> tuple[list[ExecutionId], Removable]:
+        state = self._state
+        removed: list[ExecutionId] = []
+        with state.transaction():
+            for execution_id in removable.ids[:_CHUNK]:
+                if self._old(state.executions[execution_id], removable.ended_before):
+                    for member in reversed(self._family(execution_id)):
+                        state.bury(member.id)
+                        removed.append(member.id)
+        return removed, removable.only(removable.ids[_CHUNK:])
+
+    def give_back_some(self) -> bool:
+        return False

@@ -45,6 +45,11 @@ class MemorySessions:
     def _rows(self) -> dict[_Key, _Row]:
         return self._state.sessions
 
+    def holds(self, execution: Execution) -> bool:
+        """Whether it is a turn of a session that lives."""
+        row = self._rows.get((execution.agent, execution.session_id or ""))
+        return row is not None and not row.deleted and execution.id > row.floor
+
     def _live(self, agent: str, session_id: str) -> _Row:
         row = self._rows.get((agent, session_id))
         if row is None or row.deleted:

@@ -76,6 +76,8 @@ class MemoryState:
         self.firings: dict[FiringId, Firing] = {}
         self.pauses: dict[str, Pause] = {}
         self.watched: dict[str, dict[str, FileState]] = {}
+        self.tombstones: dict[ExecutionId, tuple[str, list[tuple[float, Any]]]] = {}
+        """Agent, and time and cost of each turn, of executions that were removed."""
         self.last_seq = 0
 
     @contextmanager
@@ -90,6 +92,8 @@ class MemoryState:
                 raise
 
     def execution(self, execution_id: ExecutionId) -> Execution:
+        if execution_id in self.tombstones:
+            raise UnknownExecution(f"execution {execution_id} was removed")
         if execution_id not in self.executions:
             raise UnknownExecution(f"there is no execution {execution_id}; list them with: agentmd logs")
         return self.executions[execution_id]
@@ -192,15 +196,36 @@ class MemoryState:
     def spending(self, agent: str, since: float, late: float) -> Spending:
         """What the agent spent since then, and its dearest turn since `late`."""
         costs = [
-            (event.at, event.data["usage"]["cost_usd"])
-            for events in self.events.values()
-            for event in events.values()
-            if event.type is EventType.AI and self.executions[event.execution_id].agent == agent
+            turn
+            for execution in self.executions.values()
+            if execution.agent == agent
+            for turn in self.turns(execution.id)
         ]
+        costs += [turn for owner, turns in self.tombstones.values() if owner == agent for turn in turns]
         today = [cost for at, cost in costs if at >= since]
         dearest = max((cost for at, cost in costs if at >= late and cost is not None), default=None)
         held = sum(amount for owner, _, amount in self.held.values() if owner == agent)
         return Spending(None if None in today else float(sum(today)), held, dearest)
+
+    def turns(self, execution_id: ExecutionId) -> list[tuple[float, Any]]:
+        """When each AI message was stored, and its cost."""
+        events = self.events.get(execution_id, {}).values()
+        return [(event.at, event.data["usage"]["cost_usd"]) for event in events if event.type is EventType.AI]
+
+    def bury(self, execution_id: ExecutionId) -> None:
+        """Removes an ended execution with all that is its own."""
+        self.version += 1
+        self.tombstones[execution_id] = (self.executions.pop(execution_id).agent, self.turns(execution_id))
+        for table in (self.specs, self.seeds, self.events, self.attempts):
+            table.pop(execution_id, None)
+        for of_turn in (self.model_steps, self.calls, self.steps):
+            for key in [key for key in of_turn if key[0] == execution_id]:
+                of_turn.pop(key)
+        for request in [r for r in self.requests.values() if r.execution_id == execution_id]:
+            self.requests.pop(request.id)
+        for firing in [f for f in self.firings.values() if f.execution_id == execution_id]:
+            reason = f"its execution {execution_id} was removed"
+            self.firings[firing.id] = replace(firing, execution_id=None, reason=reason)
 
     def take(self, execution_id: ExecutionId, worker: WorkerId) -> Claim:
         """Gives the execution to a worker, with the next epoch."""

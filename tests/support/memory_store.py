@@ -61,7 +61,7 @@ class MemoryStore:
         self.sessions = MemorySessions(self._state)
         self.outbox = MemoryOutbox(self._state, workers)
         self.firings = MemoryFirings(self._state)
-        self.retention = MemoryRetention(self._state)
+        self.retention = MemoryRetention(self._state, self.sessions)
 
     # Executions
 
@@ -113,7 +113,7 @@ class MemoryStore:
                     raise BudgetSpent(f"{new.agent} was not started: {grant.reason}")
             self.sessions.enter(new)
             seed = self.sessions.first_messages(new)
-            execution_id = ExecutionId(len(state.executions) + 1)
+            execution_id = ExecutionId(len(state.executions) + len(state.tombstones) + 1)
             state.executions[execution_id] = Execution(
                 id=execution_id,
                 agent=new.agent,
@@ -395,6 +395,8 @@ class MemoryStore:
         digest, execution_id = self._state.keys[agent, idempotency.key]
         if digest != idempotency.digest:
             raise IdempotencyMismatch(f"the key {idempotency.key} was used for execution {execution_id} before")
+        if execution_id in self._state.tombstones:
+            raise IdempotencyMismatch(f"execution {execution_id}, made with the key {idempotency.key}, was removed")
         return self._state.executions[execution_id]
 
     def _free(self, execution: Execution) -> bool:

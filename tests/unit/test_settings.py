@@ -57,6 +57,7 @@ def test_without_any_file_everything_is_built_in_and_nothing_is_written(workspac
     assert (defaults.checkpoint_retention_days, defaults.max_agent_depth) == (30, 3)
     assert (settings.server.host, settings.server.port, settings.server.api_key) == (None, None, None)
     assert (settings.server.max_concurrent, settings.server.trusted_roles) == (32, ("user",))
+    assert settings.retention.executions_days is None
     assert settings.webhooks.interrupt_delay == 5.0
     assert (settings.http.allow_hosts, settings.prices, settings.log_level) == ((), None, "INFO")
     assert settings.origins == {"workspace": "--workspace"} | dict.fromkeys(KEYS, "default")
@@ -100,6 +101,7 @@ server:
   trusted_roles: [user, system]
 webhooks: {interrupt_delay: 0s}
 http: {allow_hosts: [localhost, 10.0.0.1]}
+retention: {executions_days: 90}
 prices: prices.yaml
 log_level: debug
 """
@@ -127,6 +129,7 @@ def test_every_key_can_be_set(workspace: Path) -> None:
     assert (server.host, server.port, server.api_key, server.max_concurrent) == ("127.0.0.1", 8000, "hunter2", 4)
     assert (server.max_sessions, server.session_ttl, server.default_agent) == (10, 86400.0, "cleaner")
     assert (server.allow_custom_ids, server.trusted_roles) == (True, ("user", "system"))
+    assert settings.retention.executions_days == 90
     assert (settings.webhooks.interrupt_delay, settings.http.allow_hosts) == (0.0, ("localhost", "10.0.0.1"))
     assert (settings.prices, settings.log_level) == (workspace / "prices.yaml", "DEBUG")
     assert "hunter2" not in repr(settings)

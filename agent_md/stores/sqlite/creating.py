@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 from agent_md.errors import ConversationWaiting, IdempotencyMismatch
 from agent_md.executions.chat_messages import shown_text
@@ -12,7 +13,7 @@ from agent_md.stores.sqlite import writes
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import ACTIVE
 
-__all__ = ["created_with", "insert_execution", "refuse_if_waiting"]
+__all__ = ["created_with", "insert_execution", "refuse_if_waiting", "removal_of"]
 
 
 def created_with(db: Database, agent: str, idempotency: Idempotency) -> ExecutionId | None:
@@ -21,6 +22,7 @@ def created_with(db: Database, agent: str, idempotency: Idempotency) -> Executio
         "SELECT id, idempotency_digest FROM executions WHERE agent = ? AND idempotency_key = ?", agent, idempotency.key
     )
     if row is None:
+        _refuse_if_removed(db, agent, idempotency)
         return None
     if row[1] != idempotency.digest:
         raise IdempotencyMismatch(
@@ -28,6 +30,33 @@ def created_with(db: Database, agent: str, idempotency: Idempotency) -> Executio
             "nothing was created"
         )
     return ExecutionId(row[0])
+
+
+def _refuse_if_removed(db: Database, agent: str, idempotency: Idempotency) -> None:
+    row = db.one("SELECT execution_id FROM tombstones WHERE agent = ? AND idempotency_key = ?", agent, idempotency.key)
+    if row is not None:
+        raise IdempotencyMismatch(
+            f"the idempotency key {idempotency.key!r} was used for execution {row[0]}, which was removed since; "
+            "nothing was created"
+        )
+
+
+def removal_of(db: Database, execution_id: ExecutionId) -> str | None:
+    """Says of an execution that was removed what is still known; None if there never was one."""
+    if abs(execution_id) >= 2**63:
+        return None
+    row = db.one("SELECT agent, status, finished_at, removed_at FROM tombstones WHERE execution_id = ?", execution_id)
+    if row is None:
+        return None
+    agent, status, finished_at, removed_at = row
+    return (
+        f"execution {execution_id} of {agent} ended at {_time(finished_at)} ({status}) and was removed at "
+        f"{_time(removed_at)}, as retention.executions_days wants it"
+    )
+
+
+def _time(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
 def refuse_if_waiting(db: Database, new: NewExecution, floor: int) -> None:

@@ -5,14 +5,15 @@ The column `executions.seed` holds a JSON object of these, or, in rows of format
 - `lead`: the execution's own messages before the human one, or `{"as": ID}`: the same as that execution's;
 - `kept`: the messages that its session was created with, in the first execution that is told of them;
 - `begun`: `{"of": ID, "from": N}`: those that execution keeps, from the N-th on (0 = the first);
-- `turns`: earlier executions of the conversation, by id, whose messages come next; `[ID, N]`: from the N-th on.
+- `turns`: earlier executions of the conversation, by id, whose messages come next; `[ID, N]`: from the N-th on;
+- `past`: the messages themselves, shortened, instead of `begun` and `turns`, where what these refer to was to be removed.
 
 The message that comes last, the human one, is that of the event `human`.
 
 References go to older executions of the same conversation, and never to one that refers on. What they refer to does not
 change: only ended executions are referred to for their messages, and the messages that a session was created with are
-copied into its first execution, so that to delete a session leaves every opening whole. Executions are never removed in
-this version; who will remove some has to write out, as a list, the openings of those that stay and refer to them.
+copied into its first execution, so that to delete a session leaves every opening whole. Whoever removes executions
+leaves none that is referred to, or writes out what refers to it (`write_out`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from agent_md.executions.model import NewExecution
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import dump
 
-__all__ = ["LEFT_TRACES", "Conversation", "SqliteOpenings", "messages_of"]
+__all__ = ["LEFT_TRACES", "Conversation", "SqliteOpenings", "message_count", "messages_of", "referred_to"]
 
 LEFT_TRACES = (
     "(x.status = 'success' OR EXISTS (SELECT 1 FROM calls c"
@@ -58,33 +59,45 @@ class SqliteOpenings:
 
     def read(self, execution_id: int) -> _Messages:
         """What an execution begins with. A message that it refers to and that is gone is left out."""
-        stored = self._stored(execution_id)
+        stored = self.stored(execution_id)
         if isinstance(stored, list):
             return stored
-        lead = stored["lead"]
-        if isinstance(lead, dict):
-            lead = self._part(lead["as"], "lead")
+        human = [json.loads(data)["message"] for (data,) in self._human(execution_id)]
+        return [*self._lead_of(stored), *self._past_of(execution_id, stored), *human]
+
+    def _past_of(self, execution_id: int, stored: dict[str, Any]) -> _Messages:
         past: _Messages = []
+        if "past" in stored:
+            return list(stored["past"])
         if begun := stored.get("begun"):
             past += self._part(begun["of"] or execution_id, "kept")[begun["from"] :]
         turns = [(turn, 0) if isinstance(turn, int) else tuple(turn) for turn in stored.get("turns", ())]
         said = messages_of(self._db, [turn for turn, _ in turns])
         for turn, start in turns:
             past += said.get(turn, [])[start:]
-        human = [json.loads(data)["message"] for (data,) in self._human(execution_id)]
-        return [*lead, *map(shortened, past), *human]
+        return [shortened(message) for message in past]
+
+    def write_out(self, execution_id: int) -> None:
+        """Keeps an opening without references; it reads as before. Must run inside `Database.write()`."""
+        stored = self.stored(execution_id)
+        if not isinstance(stored, dict):
+            return
+        kept = {"kept": stored["kept"]} if "kept" in stored else {}
+        written = {"lead": self._lead_of(stored), **kept, "past": self._past_of(execution_id, stored)}
+        self._db.run("UPDATE executions SET seed = ? WHERE id = ?", dump(written), execution_id)
 
     def in_thread(self, execution_id: int) -> _Messages:
         """All of it, if it was stored as a list: then the thread has it too."""
-        stored = self._stored(execution_id)
+        stored = self.stored(execution_id)
         return stored if isinstance(stored, list) else []
 
-    def _stored(self, execution_id: int) -> Any:
+    def stored(self, execution_id: int) -> Any:
+        """The opening as the column holds it."""
         row = self._db.one("SELECT seed FROM executions WHERE id = ?", execution_id)
         return [] if row is None else json.loads(row[0])
 
     def _part(self, execution_id: int, name: str) -> _Messages:
-        stored = self._stored(execution_id)
+        stored = self.stored(execution_id)
         part = stored.get(name) if isinstance(stored, dict) else None
         return part if isinstance(part, list) else []
 
@@ -153,6 +166,20 @@ class SqliteOpenings:
             turns.insert(0, (turn, said))
             count += len(said)
         return turns
+
+
+def referred_to(stored: Any) -> set[int]:
+    """The executions that an opening refers to."""
+    if not isinstance(stored, dict):
+        return set()
+    turns = [turn if isinstance(turn, int) else turn[0] for turn in stored.get("turns", ())]
+    return {*turns, _of(stored["lead"], "as"), _of(stored.get("begun"), "of")} - {0}
+
+
+def message_count(db: Database, execution_id: int) -> int:
+    """How many messages the execution has added to its conversation."""
+    (count,) = db.one(f"SELECT count(*) FROM events WHERE execution_id = ? AND type IN ({_MESSAGES})", execution_id)
+    return int(count)
 
 
 def messages_of(db: Database, execution_ids: Sequence[int]) -> dict[int, _Messages]:

@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from agent_md.executions.model import ExecutionId
+from agent_md.executions.retention import Removable
+from agent_md.ports import Clock
 from agent_md.stores.sqlite.database import Database
+from agent_md.stores.sqlite.openings import SqliteOpenings
+from agent_md.stores.sqlite.removing import Removals
 from agent_md.stores.sqlite.rows import ACTIVE, dump
 
 __all__ = ["SqliteRetention"]
+
+_PAGES = 128
 
 
 class SqliteRetention:
     """`agent_md.ports.Retention` on SQLite."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, openings: SqliteOpenings, clock: Clock) -> None:
         self._db = db
+        self._clock = clock
+        self._removals = Removals(db, openings)
 
     def latest(self) -> frozenset[ExecutionId]:
         rows = self._db.all(
@@ -31,3 +39,21 @@ class SqliteRetention:
                 dump(list(execution_ids)),
             )
         return frozenset(ExecutionId(row[0]) for row in rows)
+
+    def removable(self, ended_before: float) -> Removable:
+        found = self._removals.removable(ended_before, self.latest())
+        if found.ids:
+            self._removals.settle_kept(found)
+        return found
+
+    def remove_some(self, removable: Removable) -> tuple[list[ExecutionId], Removable]:
+        return self._removals.remove(removable, self._clock())
+
+    def give_back_some(self) -> bool:
+        (free,) = self._db.one("PRAGMA freelist_count")
+        if free:
+            self._db.all(f"PRAGMA incremental_vacuum({_PAGES})")
+        (left,) = self._db.one("PRAGMA freelist_count")
+        if not left:
+            self._db.all("PRAGMA wal_checkpoint(PASSIVE)")
+        return bool(0 < left < free)

@@ -11,23 +11,26 @@ from agent_md.stores.sqlite.database import Database
 __all__ = ["free", "refuse_if_spent", "reserve", "spent"]
 
 _TURNS = (
-    " FROM executions x JOIN usage u ON u.execution_id = x.id"
+    " FROM (SELECT u.cost_usd FROM executions x JOIN usage u ON u.execution_id = x.id"
     " JOIN events e ON e.execution_id = u.execution_id AND e.key = 'ai:' || u.turn"
-    " WHERE x.agent = ? AND (x.finished_at IS NULL OR x.finished_at >= ?) AND e.at >= ?"
+    " WHERE x.agent = ?1 AND (x.finished_at IS NULL OR x.finished_at >= ?2) AND e.at >= ?2"
+    " UNION ALL SELECT json_extract(u.value, '$[3]') FROM tombstones t, json_each(t.usage) u"
+    " WHERE t.agent = ?1 AND t.finished_at >= ?2 AND json_extract(u.value, '$[0]') >= ?2) u"
 )
+"""Turns of an agent since a time, those of executions that were removed too."""
 
 
 def spent(db: Database, agent: str, since: float) -> float | None:
     """As `Store.spent`."""
     (cost,) = db.one(
         f"SELECT CASE WHEN count(*) = count(u.cost_usd) THEN coalesce(sum(u.cost_usd), 0.0) END{_TURNS}",
-        *(agent, since, since),
+        *(agent, since),
     )
     return None if cost is None else float(cost)
 
 
 def _dearest(db: Database, agent: str, since: float) -> float | None:
-    (cost,) = db.one(f"SELECT max(u.cost_usd){_TURNS}", agent, since, since)
+    (cost,) = db.one(f"SELECT max(u.cost_usd){_TURNS}", agent, since)
     return None if cost is None else float(cost)
 
 

@@ -80,7 +80,7 @@ class SqliteStore:
         self.sessions = SqliteSessions(self._db, clock)
         self.outbox = SqliteOutbox(self._db, workers, clock)
         self.firings = SqliteFirings(self._db, clock)
-        self.retention = SqliteRetention(self._db)
+        self.retention = SqliteRetention(self._db, self._openings, clock)
 
     @classmethod
     def for_reading(cls, path: Path, *, workers: Workers) -> SqliteStore:
@@ -160,7 +160,10 @@ class SqliteStore:
     def execution(self, execution_id: ExecutionId) -> Execution:
         row = self._db.one(f"{EXECUTION} WHERE x.id = ?", execution_id) if abs(execution_id) < 2**63 else None
         if row is None:
-            raise UnknownExecution(f"there is no execution {execution_id}; `agentmd logs` lists them")
+            raise UnknownExecution(
+                creating.removal_of(self._db, execution_id)
+                or f"there is no execution {execution_id}; `agentmd logs` lists them"
+            )
         return to_execution(row)
 
     def executions(
