@@ -21,6 +21,7 @@ from typing import Any, Self, TypeVar
 from agent_md.api.address import server_takes_over
 from agent_md.app import App
 from agent_md.errors import UnknownRequest, UsageError
+from agent_md.executions.answers import client_name
 from agent_md.executions.model import (
     Claim,
     Event,
@@ -69,18 +70,28 @@ class Workspace:
         ConfigInvalid.
         """
         chosen = None if folder is None else Path(folder)
-        self._app = App(load_settings(chosen, environ=os.environ, cwd=Path.cwd(), home=Path.home()))
+        self._opened: App | None = App(load_settings(chosen, environ=os.environ, cwd=Path.cwd(), home=Path.home()))
+        self._folder = self._opened.settings.workspace
         self._patience = deliver_within
-        self._place = _CurrentFolder(self._app.settings.workspace)
+        self._place = _CurrentFolder(self._folder)
 
     @property
     def folder(self) -> Path:
         """Where it is."""
-        return self._app.settings.workspace
+        return self._folder
 
     def close(self) -> None:
-        """Frees everything. What this process still drives is left to be resumed."""
-        self._app.close()
+        """Frees everything. What this process still drives is left to be resumed. Afterwards every method but this one,
+        which may be called again, raises UsageError."""
+        app, self._opened = self._opened, None
+        if app is not None:
+            app.close()
+
+    @property
+    def _app(self) -> App:
+        if self._opened is None:
+            raise UsageError(f"this Workspace of {self._folder} is closed; open another one")
+        return self._opened
 
     def __enter__(self) -> Self:
         return self
@@ -206,16 +217,17 @@ class Workspace:
 
         `response` is what the HTTP interface takes for this kind of request, such as `{"approved": True}`. `by` is who
         answers; the user of this process without it. The first answer counts; the same one again changes nothing.
-        Raises UnknownRequest, AnswerRefused for a response that does not fit, AnswerConflict when it was decided
-        otherwise.
+        Raises UnknownRequest, AnswerRefused for a response that does not fit and for a name that agentmd answers by
+        itself, AnswerConflict when it was decided otherwise.
         """
         request_id = request.id if isinstance(request, Request) else RequestId(request)
+        answered_by = _by_us() if by is None else client_name("python", by)
         if not self._app.settings.database.exists():
             raise UnknownRequest(f"there is no request {request_id!r}: nothing was ever run in {self.folder}")
         current = self._app.store.request(request_id)
         execution = self._app.store.execution(current.execution_id)
         new = self._app.new_answer(execution, current, response)
-        self._app.store.record_answers([new], by=f"python:{by or _user()}")
+        self._app.store.record_answers([new], by=answered_by)
         return self._app.store.execution(execution.id)
 
     # Looking
@@ -238,7 +250,7 @@ class Workspace:
     async def acancel(self, execution_id: int) -> Execution:
         """As `cancel`."""
         found = self.execution(execution_id)
-        self._app.store.request_cancel(found.id, f"python:{_user()}")
+        self._app.store.request_cancel(found.id, _by_us())
         claim = self._app.store.claim_to_cancel(found.id, self._app.worker)
         return self._app.store.execution(found.id) if claim is None else await self._drive(claim, None)
 
@@ -395,8 +407,9 @@ def _blocking(work: Coroutine[Any, Any, T]) -> T:
     raise UsageError("an event loop runs in this thread; await the method whose name begins with `a`, such as `arun`")
 
 
-def _user() -> str:
+def _by_us() -> str:
+    """Who answers or cancels, when the program does not say it."""
     try:
-        return getpass.getuser()
+        return f"python:{getpass.getuser()}"
     except (KeyError, OSError):
-        return str(os.getuid())
+        return f"python:{os.getuid()}"

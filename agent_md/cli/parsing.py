@@ -14,7 +14,7 @@ __all__ = ["json_value", "parse_choice", "parse_confirm", "parse_json", "parse_s
 
 _NUMBERS = re.compile(r"[0-9]+(?:[\s,]+[0-9]+)+")
 _NO = re.compile(r"(?:n|no)(?:[,:]?\s+(?P<reason>.*))?", re.IGNORECASE | re.DOTALL)
-
+_LONGEST_NAMED = 80
 
 _EXPECTED = {
     "Expecting value": "a value was expected",
@@ -86,4 +86,13 @@ def _option(part: str, options: Sequence[str]) -> int:
         return int(part) - 1
     if part in options:
         return options.index(part)
-    raise AnswerRefused(f"{part or 'an empty line'} is no option; type a number from 1 to {len(options)}")
+    raise AnswerRefused(f"{_named(part)} is no option; type a number from 1 to {len(options)}")
+
+
+def _named(part: str) -> str:
+    """What was typed, as a message names it: of a long paste the beginning."""
+    if len(part) <= _LONGEST_NAMED:
+        return part or "an empty line"
+    lines = part.count("\n") + 1
+    size = f"{lines} lines" if lines > 1 else f"{len(part)} characters"
+    return f"{part[:_LONGEST_NAMED].splitlines()[0]}… ({size})"

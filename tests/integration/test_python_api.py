@@ -94,6 +94,14 @@ def test_answers_that_do_not_count(workspace: Workspace) -> None:
     assert workspace.execution(execution.id).status is Status.QUEUED
 
 
+@pytest.mark.parametrize("name", ["cli:ann", "policy", "CLI\u200b:ann", " "])
+def test_the_name_of_who_answers_is_none_of_agentmds_own(workspace: Workspace, name: str) -> None:
+    workspace.run("tidy")
+    with pytest.raises(AnswerRefused, match="`by` is"):
+        workspace.answer(asked(workspace), {"approved": True}, by=name)
+    assert asked(workspace).open
+
+
 def test_another_process_goes_on(folder: AgentFolder, workspace: Workspace) -> None:
     execution = workspace.run("tidy")
     assert folder.cli("respond", "1", "--yes").code == 0
@@ -238,3 +246,21 @@ def test_what_is_not_there(folder: AgentFolder, workspace: Workspace) -> None:
     assert not (folder.path / ".agentmd").exists()
     with pytest.raises(UnknownAgent):
         workspace.run("tdy")
+
+
+def test_closing_again_does_nothing(folder: AgentFolder) -> None:
+    with Workspace(folder.path) as workspace:
+        workspace.run("tidy")
+        workspace.close()
+    workspace.close()
+    assert workspace.folder == folder.path
+
+
+async def test_a_closed_workspace_says_that_it_is_closed(folder: AgentFolder) -> None:
+    workspace = Workspace(folder.path)
+    workspace.close()
+    for use in (workspace.requests, lambda: workspace.execution(1), lambda: workspace.events(1)):
+        with pytest.raises(UsageError, match="is closed"):
+            use()
+    with pytest.raises(UsageError, match="is closed"):
+        await workspace.arun("tidy")

@@ -112,3 +112,16 @@ def test_where_it_is_no_json(line: str, why: str) -> None:
     with pytest.raises(AnswerRefused) as refused:
         parse_json(line)
     assert str(refused.value) == f'not JSON: {why}; write it such as "text", 5 or {{"name": "text"}}'
+
+
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        ("red\n" * 1000 + "red", "red… (1001 lines) is no option; type a number from 1 to 2"),
+        ("r" * 1000, "r" * 80 + "… (1000 characters) is no option; type a number from 1 to 2"),
+    ],
+)
+def test_a_long_paste_at_a_choice_is_named_by_its_beginning(typed: str, named: str) -> None:
+    with pytest.raises(AnswerRefused) as refused:
+        parse_choice(typed, ["red", "green"], multi=False)
+    assert str(refused.value) == named
