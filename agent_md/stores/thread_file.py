@@ -21,7 +21,6 @@ _STEP_S = 0.02
 """A transaction is ended as soon as it has taken so long."""
 _CHECKPOINTS = 20
 _WRITES = 200
-_PAGES = 128
 _TRUNCATE_MS = 100
 
 
@@ -99,8 +98,11 @@ class ThreadFile:
             return
         with self._opened() as connection:
             while (free := _free_pages(connection)) and not self.stopped:
-                with self._step(connection):
-                    connection.execute(f"PRAGMA incremental_vacuum({_PAGES})").fetchall()
+                with self._step(connection) as in_time:
+                    for _ in range(free):
+                        connection.execute("PRAGMA incremental_vacuum(1)")  # Python's sqlite3 does one page at a time
+                        if not in_time():
+                            break
                 if _free_pages(connection) >= free:
                     break  # a file that was made without room to be given back
             connection.execute(f"PRAGMA busy_timeout={_TRUNCATE_MS}")

@@ -14,7 +14,7 @@ from agent_md.stores.sqlite.rows import ACTIVE, dump
 
 __all__ = ["SqliteRetention"]
 
-_PAGES = 128
+_PAGES = 256
 
 
 class SqliteRetention:
@@ -51,8 +51,9 @@ class SqliteRetention:
 
     def give_back_some(self) -> bool:
         (free,) = self._db.one("PRAGMA freelist_count")
-        if free:
-            self._db.all(f"PRAGMA incremental_vacuum({_PAGES})")
+        with self._db.write():
+            for _ in range(min(free, _PAGES)):
+                self._db.run("PRAGMA incremental_vacuum(1)")  # Python's sqlite3 does one page at a time
         (left,) = self._db.one("PRAGMA freelist_count")
         if not left:
             self._db.all("PRAGMA wal_checkpoint(PASSIVE)")
