@@ -64,7 +64,7 @@ def _slow_model(world: World) -> None:
 
 def _in_model_call(world: World) -> Running:
     running = world.cli.start("run", "worker")
-    until(lambda: world.status() is Status.RUNNING)
+    until(lambda: world.in_flight() == "model call 0")
     return running
 
 
@@ -102,7 +102,7 @@ def test_three_deaths_in_the_same_model_call_stop_the_execution(world: World) ->
     _slow_model(world)
     running = world.cli.start("run", "worker")
     for epoch, command in enumerate([("resume", "1"), ("resume", "1"), None], start=1):
-        until(lambda epoch=epoch: world.in_flight() == "model call 0" and world.execution().epoch == epoch)
+        until(lambda epoch=epoch: world.is_in_flight("model call 0", epoch))
         running.kill()
         running.wait()
         running = world.cli.start(*command) if command else running

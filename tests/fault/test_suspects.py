@@ -19,7 +19,9 @@ from tests.support.server import Server
 from tests.support.waiting import until
 from tests.support.world import World
 
-HEALTHY = 20
+MANY = 20
+A_FEW = 5
+AT_ONCE = 3
 
 _TOOLS = '''
 import os, signal
@@ -36,7 +38,7 @@ def deadly(key: str) -> str:
 def danger(key: str) -> str:
     """Guarded."""
     out = os.open(context().workspace / "world.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(out, b"danger\\n")
+    os.write(out, f"{context().execution_id}\\n".encode())
     os.close(out)
     return "did it"
 '''
@@ -58,23 +60,23 @@ conversations:
 
 
 class Crowd:
-    """Twenty healthy executions and a deadly one, all approved and queued; the deadly one is in the given place."""
+    """Healthy executions and a deadly one, all approved and queued; the deadly one is in the given place."""
 
-    def __init__(self, world: World, place: int) -> None:
+    def __init__(self, world: World, healthy: int, place: int) -> None:
         self.world = world
         config = world.workspace / "agents/_config"
         (config / "tools/effects.py").write_text(_TOOLS)
         for name, tool in (("healthy", "danger"), ("killer", "deadly")):
             (world.workspace / f"agents/{name}.md").write_text(_AGENT.format(name=name))
             (config / f"scripts/{name}.yaml").write_text(_SCRIPT.format(tool=tool))
-        (world.workspace / "config.yaml").write_text("server: {max_concurrent: 3}\n")
+        (world.workspace / "config.yaml").write_text(f"server: {{max_concurrent: {AT_ONCE}}}\n")
         settings = load_settings(world.workspace, environ={}, cwd=world.workspace, home=world.workspace / "nobody")
         app = App(settings)
-        for index in range(HEALTHY + 1):
+        for index in range(healthy + 1):
             app.start("killer" if index == place else "healthy", claimed=False)
         app.close()
         with Server(world.workspace) as server:
-            until(lambda: len(self.open_requests()) == HEALTHY + 1)
+            until(lambda: len(self.open_requests()) == healthy + 1)
             assert server.stop().code == 0
         store = world.store()
         for request in store.open_requests():
@@ -120,25 +122,31 @@ class Crowd:
             call = store.call(killed.id, Position(0, 0))
             assert call is not None
             assert call.outcome is CallOutcome.UNKNOWN
+            outcomes = {number: store.call(number, Position(0, 0)).outcome for number in executions}
         finally:
             store.close()
-        assert self.world.effects() == {"danger": HEALTHY}
+        effects = self.world.effects()
+        assert set(effects.values()) == {1}
+        cut = {number for number, outcome in outcomes.items() if outcome is CallOutcome.UNKNOWN}
+        assert len(cut) < AT_ONCE  # those that were beside it when it died may have been in their call
+        assert {outcomes[number] for number in executions.keys() - cut} == {CallOutcome.DONE}
+        assert {int(number) for number in effects} | cut == executions.keys()
 
 
-def check_crowd(world: World, place: int) -> None:
-    crowd = Crowd(world, place)
+def check_crowd(world: World, healthy: int, place: int) -> None:
+    crowd = Crowd(world, healthy, place)
     assert crowd.serve_to_the_end() == 1
     crowd.check()
 
 
 def test_a_deadly_one_ends_none_of_its_neighbours(world: World) -> None:
-    check_crowd(world, random.randrange(HEALTHY + 1))
+    check_crowd(world, A_FEW, random.randrange(A_FEW + 1))
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize("place", range(HEALTHY + 1))
+@pytest.mark.parametrize("place", range(MANY + 1))
 def test_a_deadly_one_in_every_order_of_claims(world: World, place: int) -> None:
-    check_crowd(world, place)
+    check_crowd(world, MANY, place)
 
 
 def test_a_module_that_kills_when_it_is_loaded_is_stopped_and_can_be_cancelled(world: World) -> None:

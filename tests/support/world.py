@@ -135,11 +135,21 @@ class World:
 
     def in_flight(self, execution: int = 1) -> str | None:
         """What a drive of the execution has begun, as the store notes it; None before anything."""
+        row = self._row("SELECT begun FROM executions WHERE id = ?", execution)
+        return row[0] if row else None
+
+    def is_in_flight(self, place: str, epoch: int, execution: int = 1) -> bool:
+        """Whether this drive of the execution, the first one is 1, has begun what the place names."""
+        row = self._row("SELECT begun, epoch FROM executions WHERE id = ?", execution)
+        return row == (place, epoch)
+
+    def _row(self, query: str, execution: int) -> tuple[Any, ...] | None:
+        """None also before there is a store."""
         if self.status() is None:
             return None
         with contextlib.closing(sqlite3.connect(self.workspace / ".agentmd/agentmd.db")) as database:
-            row = database.execute("SELECT begun FROM executions WHERE id = ?", (execution,)).fetchone()
-        return row[0] if row else None
+            row: tuple[Any, ...] | None = database.execute(query, (execution,)).fetchone()
+        return row
 
     def execution(self, execution: int = 1) -> Execution:
         store = self.store()
