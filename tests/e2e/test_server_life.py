@@ -33,19 +33,6 @@ async def danger(seconds: int) -> str:
 '''
 
 
-DEADLY_TOOLS = '''
-import os, signal
-from langchain_core.tools import tool
-from agent_md.sdk import tool_options
-
-@tool
-@tool_options(idempotent=True)
-def danger(key: str) -> str:
-    """Brings down whoever calls it."""
-    os.kill(os.getpid(), signal.SIGKILL)
-'''
-
-
 class TestLife:
     def test_a_killed_server_comes_back_to_what_waited(self, asking: World) -> None:
         with Server(asking.workspace) as first:
@@ -288,24 +275,6 @@ class TestStarting:
 
 
 class TestWithOthers:
-    def test_a_poisoned_execution_is_stopped(self, asking: World) -> None:
-        (asking.workspace / "agents/_config/tools/effects.py").write_text(DEADLY_TOOLS)
-        with Server(asking.workspace) as server:
-            other = run(server.client, {"session_id": "other"})
-            wait_for(server.client, other, "waiting")
-            execution = run(server.client)
-            wait_for(server.client, execution, "waiting")
-            respond(server.client, execution, {"approved": True})
-            until(lambda: server.process.ended)
-        with Server(asking.workspace) as server:
-            until(lambda: server.client.get(f"/executions/{execution}").body["finished_at"], patience=90)
-            ended = wait_for(server.client, execution, "error")
-            assert "poisoned" in ended["error"]
-            assert "danger" in ended["error"]
-            assert f"agentmd retry {execution}" in ended["error"]
-            assert server.client.get(f"/executions/{other}").body["status"] == "waiting"
-            assert server.stop().code == 0  # what died did so in processes of its own
-
     def test_a_command_that_stands_still_keeps_its_execution(self, server: Server, asking: World) -> None:
         (asking.workspace / "agents/_config/tools/effects.py").write_text(SLOW_TOOLS)
         agent = asking.workspace / "agents/worker.md"
