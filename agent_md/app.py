@@ -270,7 +270,7 @@ class App:
         """The loop, on this workspace's store and checkpoints."""
         from agent_md.runner.advance import Runner
 
-        return Runner(self.store, self._checkpointer, self._bench)
+        return Runner(self.store, self._checkpointer, self._bench, aside=self.parts.tool_threads.aside)
 
     def _checkpointer(self) -> Checkpoints:
         from agent_md.stores.checkpoints import Checkpoints

@@ -198,7 +198,7 @@ class _Trial:
         from agent_md.stores.checkpoints import Checkpoints
 
         checkpoints = Checkpoints(None)
-        runner = Runner(self._store, _giving(checkpoints), self._bench)
+        runner = Runner(self._store, _giving(checkpoints), self._bench, aside=self._threads.aside)
         try:
             created = self._create()
             claim: Claim | None = Claim(created.id, _WORKER, created.epoch)

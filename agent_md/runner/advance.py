@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -60,6 +60,9 @@ _CANCEL_GRACE_S = 1.8
 MakeBench = Callable[[Execution, AgentSpec, Journal, ProgressSink], Bench]
 """Makes the parts for one drive; raises nothing that depends on this process (its model call may raise UsageError)."""
 
+Aside = Callable[[Callable[[], Bench]], Awaitable[Bench]]
+"""Calls a function that may run code of custom tools off the driver's loop."""
+
 OpenCheckpointer = Callable[[], "Checkpoints"]
 """Gives the checkpointer, opened when it is first asked for. Raises StoreError."""
 
@@ -76,11 +79,18 @@ class Runner:
     """Drives claimed executions, any number at once on one event loop."""
 
     def __init__(
-        self, store: Store, checkpointer: OpenCheckpointer, make_bench: MakeBench, *, poll: float = _POLL_S
+        self,
+        store: Store,
+        checkpointer: OpenCheckpointer,
+        make_bench: MakeBench,
+        *,
+        aside: Aside,
+        poll: float = _POLL_S,
     ) -> None:
         self._store = store
         self._checkpointer = checkpointer
         self._make_bench = make_bench
+        self._aside = aside
         self._poll = poll
 
     async def advance(self, claim: Claim, sink: ProgressSink, leave: Callable[[], bool] = lambda: False) -> Execution:
@@ -139,7 +149,8 @@ class Runner:
         if ending is not None:
             return ending
         journal.begin(BETWEEN)
-        bench = self._make_bench(execution, AgentSpec.from_json(self._store.spec(execution.id)), journal, sink)
+        spec = AgentSpec.from_json(self._store.spec(execution.id))
+        bench = await self._aside(lambda: self._make_bench(execution, spec, journal, sink))  # imports tools
         bench = replace(bench, leave=leave)
         tools.update(bench.tools)
         try:

@@ -279,6 +279,8 @@ def test_logs_json(work: AgentFolder) -> None:
         "total_tokens": 42,
         "cost_usd": 0.0001,
         "error": None,
+        "cut": None,
+        "unknown_calls": 0,
         "parent_execution_id": None,
     }
     messages = json.loads(work.cli("logs", "-e", "3", "--json").out)
@@ -330,7 +332,13 @@ def test_watching_sees_what_begins_in_a_fresh_workspace(work: AgentFolder) -> No
 def test_validate_json(work: AgentFolder) -> None:
     fine = work.cli("validate", "--json")
     assert fine.code == 0
-    assert json.loads(fine.out)[0] == {"agent": "cleaner", "file": "agents/cleaner.md", "errors": [], "notes": []}
+    assert json.loads(fine.out)[0] == {
+        "agent": "cleaner",
+        "file": "agents/cleaner.md",
+        "errors": [],
+        "notes": [],
+        "fires": [],
+    }
     work.agent("wrong", [{"text": "x"}], "confirm: [file_delte]")
     (work.path / "agents/broken.md").write_text("no frontmatter")
     (work.path / "agents/hosted.md").write_text("---\nmodel: {provider: google, name: gemini-2.5-flash}\n---\nHi.\n")

@@ -381,7 +381,7 @@ class TestCancel:
             app.store.request_cancel(work.execution.id, "cli:ann")
             return app._bench(*parts)
 
-        runner = Runner(app.store, app._checkpointer, make)
+        runner = Runner(app.store, app._checkpointer, make, aside=app.parts.tool_threads.aside)
         for _ in range(3):
             app.store.version()  # which is looked at for the first time by now
         asyncio.run(asyncio.wait_for(runner.advance(work.create(), Sink()), 20))
@@ -400,7 +400,7 @@ class TestCancel:
                 assert work.app.store.claim_to_cancel(work.execution.id, work.app.worker) is None
 
         app = work.app
-        runner = Runner(app.store, app._checkpointer, app._bench, poll=60)
+        runner = Runner(app.store, app._checkpointer, app._bench, aside=app.parts.tool_threads.aside, poll=60)
         asyncio.run(runner.advance(work.create(), Sink(cancel)))
         self.check_aborted(work)
 
