@@ -28,14 +28,17 @@ _EXPECTED = {
 
 
 def parse_confirm(line: str) -> dict[str, Any]:
-    """`y` or `yes` approves; `n`, `no` and an empty line deny, with a reason if one follows: `no, it is needed`."""
+    """`y` or `yes` approves; `n`, `no` and an empty line deny, with a reason if one follows: `no, it is needed`.
+
+    Of several lines only a reason is taken: whatever else was pasted decides nothing.
+    """
     answer = line.strip()
-    if answer.lower() in ("y", "yes"):
-        return {"approved": True}
-    if not answer:
-        return {"approved": False}
     denied = _NO.fullmatch(answer)
-    if denied is None:
+    if "\n" not in line and answer.lower() in ("y", "yes"):
+        return {"approved": True}
+    if "\n" not in line and not answer:
+        return {"approved": False}
+    if denied is None or ("\n" in line and not denied["reason"]):
         raise AnswerRefused("answer y or n; `n REASON` tells the agent why")
     return {"approved": False} | ({"reason": denied["reason"]} if denied["reason"] else {})
 
@@ -57,6 +60,8 @@ def parse_selection(line: str, options: Sequence[str], *, multi: bool) -> list[i
     number of an option, also where an option's own text is a number.
     """
     answer = line.strip()
+    if "\n" in line and line not in options:
+        raise AnswerRefused(f"{_named(line)} is no option; type a number from 1 to {len(options)}")
     parts = [answer]
     if multi and answer not in options:
         separator = r"[\s,]+" if _NUMBERS.fullmatch(answer) else ","

@@ -49,7 +49,7 @@ def values(work: AgentFolder, *words: str) -> list[str]:
 
 def test_commands_options_and_values(work: AgentFolder) -> None:
     assert {"run", "respond", "new", "explain", "completion"} <= set(values(work, ""))
-    assert values(work, "re") == ["respond", "resume"]
+    assert values(work, "re") == ["respond", "resume", "retry"]
     assert values(work, "run", "cleaner", "--") == [
         *("--message", "--detach", "--quiet", "--json", "--on-ask", "--answers-from-script", "--help")
     ]

@@ -148,6 +148,17 @@ def test_on_a_dumb_terminal_lines_at_once_are_refused(kind: str, paste: str) -> 
         assert "\x1b" not in terminal.screen
 
 
+@pytest.mark.parametrize(("kind", "paste"), [("confirm", "\ny\n"), ("choice", "\n1\n")])
+def test_on_a_dumb_terminal_blank_lines_before_an_answer_do_not_make_it_one(kind: str, paste: str) -> None:
+    prompt, answer, response = QUESTIONS[kind]
+    with asking(kind, term="dumb") as terminal:
+        terminal.expect(prompt)
+        terminal.send(paste)
+        terminal.expect("lines came at once, and none of them counts: ")
+        terminal.send_line(answer)
+        assert response_of(terminal) == response
+
+
 @pytest.mark.parametrize("paste", [LINES, LINES + "\n"], ids=["open", "ended"])
 def test_on_a_dumb_terminal_lines_at_once_are_one_text(paste: str) -> None:
     with asking("input", term="dumb") as terminal:

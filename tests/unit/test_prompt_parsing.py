@@ -30,7 +30,25 @@ def test_only_yes_approves(line: str) -> None:
         approved = parse_confirm(line)["approved"]
     except AnswerRefused:
         return
-    assert not approved or line.strip().lower() in ("y", "yes")
+    assert not approved or (line.strip().lower() in ("y", "yes") and "\n" not in line)
+
+
+@pytest.mark.parametrize("line", ["\ny", "y\n", "\ny\n", "\n\n", "n\n", "y\ny"])
+def test_of_several_lines_none_decides(line: str) -> None:
+    with pytest.raises(AnswerRefused, match="answer y or n"):
+        parse_confirm(line)
+    with pytest.raises(AnswerRefused, match="is no option"):
+        parse_choice(line, OPTIONS, multi=False)
+
+
+def test_a_reason_may_have_several_lines() -> None:
+    assert parse_confirm("n still needed\nby ann") == {"approved": False, "reason": "still needed\nby ann"}
+
+
+@pytest.mark.parametrize("line", ["1\n", "\n1", "1\n2"])
+def test_no_option_is_taken_from_several_lines(line: str) -> None:
+    with pytest.raises(AnswerRefused, match="is no option; type a number from 1 to 4"):
+        parse_choice(line, OPTIONS, multi=True)
 
 
 @pytest.mark.parametrize("line", ["maybe", "yy", "yes please", "nope", "1", "true", "у"])
