@@ -20,7 +20,7 @@ from agent_md.cli.scripted import ScriptedAnswers
 from agent_md.cli.showing import Showing
 from agent_md.cli.streams import divert_tool_output
 from agent_md.cli.workspace import login
-from agent_md.errors import AnswerConflict, CannotGoOn, UsageError
+from agent_md.errors import AnswerConflict, AnswerRefused, CannotGoOn, UsageError
 from agent_md.executions.answers import POLICY, validate_response
 from agent_md.executions.model import (
     Claim,
@@ -258,7 +258,11 @@ class _Attendant:
     def _by_script(self, execution: Execution, still_open: list[Request]) -> list[NewAnswer]:
         if self._scripted is None:
             return []
-        found = [self._scripted.answer(execution, request) for request in still_open]
+        try:
+            found = [self._scripted.answer(execution, request) for request in still_open]
+        except AnswerRefused:
+            self._tell_waiting(still_open)
+            raise
         answers = [answer for answer in found if answer is not None]
         for request in still_open if not answers else ():
             self._note(f"no answer in {self._scripted.path} fits: {summary(request)}")
@@ -273,7 +277,10 @@ class _Attendant:
         return claim
 
     def _left_waiting(self, code: int) -> _Left:
-        still_open = self._still_open()
+        self._tell_waiting(self._still_open())
+        return _Left(code)
+
+    def _tell_waiting(self, still_open: list[Request]) -> None:
         for request in still_open if self._prompt is None else ():
             if request.source is RequestSource.TOOL:  # what the gate asks was shown as the call
                 self._note(f"? {unasked(request)}")
@@ -281,7 +288,6 @@ class _Attendant:
         # By the request's id, so that the command, given again, cannot answer a later question.
         named = f" --request {still_open[0].id}" if len(still_open) == 1 else ""
         self._note(f"execution {self._id} waits for {what}: agentmd respond {self._id}{named}")
-        return _Left(code)
 
     # Following
 

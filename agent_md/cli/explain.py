@@ -18,6 +18,7 @@ from agent_md.cli.output import say
 from agent_md.cli.screen import PLAIN, Screen, Style
 from agent_md.cli.tables import trigger_text
 from agent_md.cli.text import fold, json_line, one_line, pad, width_of
+from agent_md.cli.triggering import triggers_idle
 from agent_md.cli.workspace import WorkspaceOption, open_app, screen
 from agent_md.errors import InvalidArguments, ToolError
 from agent_md.executions.model import Decision
@@ -82,7 +83,7 @@ def explained(app: App, spec: AgentSpec) -> Explanation:
         "built in" if origin == "default" else origin,
         custom=any(isinstance(tool, CustomTool) for tool in tools.values()),
         problems=tuple(str(problem) for problem in app.checks.problems(spec)),
-        notes=(*app.checks.notes(spec), *without_server(app, spec)),
+        notes=(*app.checks.notes(spec), *without_server(app, spec), *triggers_idle(app, [spec])),
     )
 
 

@@ -17,10 +17,11 @@ from agent_md.app import App
 from agent_md.cli.choices import JsonOption, execution_number
 from agent_md.cli.columns import columns
 from agent_md.cli.notifications import without_server
-from agent_md.cli.output import say
+from agent_md.cli.output import note, say
 from agent_md.cli.tables import AgentRow, agents_table, executions_table, refusals_table
 from agent_md.cli.text import counted, json_line, one_line, visible
 from agent_md.cli.timeline import Timeline
+from agent_md.cli.triggering import triggers_idle
 from agent_md.cli.workspace import WorkspaceOption, each_change, open_app, screen
 from agent_md.errors import AgentFileInvalid, AgentmdError, ConfigInvalid, UsageError
 from agent_md.executions.model import Event, EventType, Execution, ExecutionId, Status
@@ -49,6 +50,7 @@ def list_agents(as_json: JsonOption = False, workspace: WorkspaceOption = None) 
         found = {entry.spec.name: _last_run(app, entry.spec.name) for entry in registry.agents}
         left = _left(app, [last for last in found.values() if last is not None])
         coming = {entry.spec.name: app.next_fire(entry.spec) for entry in registry.agents}
+        idle = triggers_idle(app, [entry.spec for entry in registry.agents])
         paused = {entry.spec.name for entry in registry.agents if app.paused(entry.spec)}
     rows = [_agent_row(entry.spec, found[entry.spec.name], left, coming, paused) for entry in registry.agents]
     if as_json:
@@ -63,6 +65,8 @@ def list_agents(as_json: JsonOption = False, workspace: WorkspaceOption = None) 
         say(_NO_AGENTS)
         return
     say(*agents_table(rows, [(item.file, item.error) for item in registry.invalid], screen()))
+    for text in idle:
+        note(text)
 
 
 def _agent_row(
@@ -235,7 +239,11 @@ def _checked(workspace: Path | None, agent: str | None) -> list[dict[str, Any]]:
                 "agent": entry.spec.name,
                 "file": entry.spec.source_path,
                 "errors": app.checks.check(entry.spec),
-                "notes": [*app.checks.notes(entry.spec), *without_server(app, entry.spec)],
+                "notes": [
+                    *app.checks.notes(entry.spec),
+                    *without_server(app, entry.spec),
+                    *triggers_idle(app, [entry.spec]),
+                ],
                 "fires": app.next_fires(entry.spec, _FIRES),
             }
             for entry in entries

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 
 from agent_md.agents.spec import AgentSpec
@@ -11,6 +13,7 @@ from agent_md.app import App
 from agent_md.cli.output import note
 from agent_md.cli.text import counted
 from agent_md.errors import AgentmdError
+from agent_md.executions.deliveries import Delivery
 
 __all__ = ["NO_SERVER", "deliver_notifications", "without_server"]
 
@@ -36,13 +39,17 @@ def deliver_notifications(app: App) -> None:
         if not mine or server_takes_over(app.settings.state_dir):
             return
         # Who waits for an answer is told at once: nobody is there any more to give it.
+        refused: Sequence[tuple[Delivery, str]] = ()
         with suppress(KeyboardInterrupt):
-            asyncio.run(app.webhooks(interrupt_delay=0).drain(_PATIENCE_S))
-        left = app.store.outbox.undelivered(mine)
+            refused = asyncio.run(app.webhooks(interrupt_delay=0).drain(_PATIENCE_S))
+        refusals = Counter(why for delivery, why in refused if delivery.execution_id in mine)
+        left = app.store.outbox.undelivered(mine) - refusals.total()
     except AgentmdError as error:
         note(f"webhooks were not delivered: {error}")
         return
-    if left:
+    for why, count in refusals.items():
+        note(f"{counted(count, 'notification')} could not be delivered: {why}")
+    if left > 0:
         note(
             f"{counted(left, 'notification')} could not be delivered yet (see agentmd.log in the state folder); "
             "the next command that drives an agent with `notify` tries again, and so does a server (`agentmd start`)"

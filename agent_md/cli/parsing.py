@@ -98,6 +98,6 @@ def _named(part: str) -> str:
     """What was typed, as a message names it: of a long paste the beginning."""
     if len(part) <= _LONGEST_NAMED:
         return part or "an empty line"
-    lines = part.count("\n") + 1
+    lines = len(part.splitlines())
     size = f"{lines} lines" if lines > 1 else f"{len(part)} characters"
     return f"{part[:_LONGEST_NAMED].splitlines()[0]}… ({size})"

@@ -83,7 +83,7 @@ class TerminalPrompt:
                     typed = await self._answer(question.prompt)
                     return parse(_clean(typed))
                 except AnswerRefused as refused:
-                    lines = typed.count("\n") + 1
+                    lines = len(typed.splitlines())
                     at_once = f"{lines} lines came at once, and none of them counts: " if lines > 1 else ""
                     self.tell(f"  {at_once}{one_line(str(refused))}")
         except (OSError, termios.error) as error:

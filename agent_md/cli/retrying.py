@@ -41,7 +41,7 @@ def retry(
         output = choose_output(created, quiet=quiet, as_json=as_json)
         for what, calls in zip(("ran", "may have run"), what_ran(app.store, failed), strict=True):
             if calls:
-                remark(f"note: in execution {failed.id} {what}: {', '.join(calls)}")
+                remark(f"note: {', '.join(calls)} of execution {failed.id} {what}")
         showing = Showing(app, created.id, output, new=str(app.spec_of(created).model))
         claim = Claim(created.id, app.worker, created.epoch)
         code = attend(app, showing, claim, terminal(asks=not as_json), on_ask)

@@ -15,6 +15,7 @@ from agent_md.cli.choices import JsonOption
 from agent_md.cli.columns import columns
 from agent_md.cli.output import note, say
 from agent_md.cli.text import json_line, one_line
+from agent_md.cli.triggering import triggers_idle
 from agent_md.cli.workspace import WorkspaceOption, login, open_app, screen
 from agent_md.errors import UsageError
 from agent_md.executions.firings import Pause
@@ -89,6 +90,8 @@ def _show(app: App, name: str | None, number: int, begin: str | None, *, as_json
     held = _held(scheduled, firings.pauses())
     say(*fire_lines(rows, held))
     _tell_unbegun(app, scheduled)
+    for text in triggers_idle(app, scheduled):
+        note(text)
 
 
 def fire_lines(rows: Sequence[tuple[str, str]], held: Mapping[str, str]) -> list[str]:

@@ -97,7 +97,9 @@ def executions_table(
             lines.append(f"The process that drove {execution.id} died: agentmd resume {execution.id}")
         if execution.unknown_calls:
             calls = counted(execution.unknown_calls, "call")
-            lines.append(f"{MAY_HAVE_RUN} {calls} of {execution.id} may have run: agentmd logs -e {execution.id}")
+            lines.append(
+                f"{MAY_HAVE_RUN} {calls} of execution {execution.id} may have run: agentmd logs -e {execution.id}"
+            )
     return lines
 
 

@@ -342,10 +342,9 @@ class Settlement:
     settled_by: str
     settled_at: float
 
-    @property
-    def says(self) -> tuple[bool, str | None]:
-        """What makes two of them the same."""
-        return self.ran, self.note
+    def holds(self, later: Settlement) -> bool:
+        """Whether a later one says nothing else; without a note it says only whether the call ran."""
+        return self.ran == later.ran and later.note in (None, self.note)
 
 
 @dataclass(frozen=True, slots=True)

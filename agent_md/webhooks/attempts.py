@@ -16,7 +16,7 @@ from agent_md.executions.model import Call, Execution, HookTarget, Request
 from agent_md.executions.views import interrupt_view, unknown_call_view
 from agent_md.ports import Clock, Outbox, Store
 from agent_md.webhooks.body import body_of, told_in
-from agent_md.webhooks.post import NotSent, Post, Reply
+from agent_md.webhooks.post import NotAllowed, NotSent, Post, Reply
 from agent_md.webhooks.schedule import next_attempt
 from agent_md.webhooks.signing import headers_for
 from agent_md.webhooks.targets import filled, notify_target
@@ -48,8 +48,9 @@ class Attempts:
     chance: Callable[[], float] = random.random
     """Spreads the attempts; 0 to 1."""
 
-    async def make(self, delivery: Delivery) -> None:
-        """Sends a delivery and records what came of it: done, to be repeated, or given up.
+    async def make(self, delivery: Delivery) -> str | None:
+        """Sends a delivery and records what came of it: done, to be repeated, or given up. Gives why its address must
+        not be reached, so that it is of no use to repeat it soon; None else.
 
         Nothing is lost if this is cut at any point: the delivery stays in the outbox until its answer is recorded.
         Raises StoreError when that cannot be done; else never.
@@ -62,6 +63,7 @@ class Attempts:
             self.outbox.finish(delivery.event_id)
         except NotSent as why:
             self._again(delivery, str(why), None)
+            return str(why) if isinstance(why, NotAllowed) else None
         except StoreError:
             raise
         except Exception:
@@ -69,6 +71,7 @@ class Attempts:
             self._again(delivery, "it could not be made", None)
         else:
             self._judge(delivery, reply)
+        return None
 
     async def _send(self, delivery: Delivery, body: bytes) -> Reply:
         try:

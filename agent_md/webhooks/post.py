@@ -14,7 +14,7 @@ import httpx
 from agent_md import __version__
 from agent_md.errors import AddressRefused
 
-__all__ = ["HttpPost", "NotSent", "Post", "Reply"]
+__all__ = ["HttpPost", "NotAllowed", "NotSent", "Post", "Reply"]
 
 _CONNECT_S = 5.0
 _TOTAL_S = 15.0
@@ -32,8 +32,12 @@ class NotSent(Exception):
     """There was no answer, or nothing could be sent; the text says why, and shows no part of the request."""
 
 
+class NotAllowed(NotSent):
+    """The address must not be reached; it is refused again until the settings or the address change."""
+
+
 class Post(Protocol):
-    """Sends one body. Raises NotSent."""
+    """Sends one body. Raises NotSent; NotAllowed if it never goes there."""
 
     async def __call__(self, url: str, headers: Mapping[str, str], body: bytes) -> Reply: ...
 
@@ -65,7 +69,7 @@ class HttpPost:
                 response = await self._transport.handle_async_request(request)
                 await response.aclose()
         except AddressRefused as error:
-            raise NotSent(str(error)) from None
+            raise NotAllowed(str(error)) from None
         except TimeoutError:
             raise NotSent(f"no answer within {self._total:g} s") from None
         except (httpx.TransportError, httpx.InvalidURL, OSError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
@@ -60,6 +61,9 @@ class WebhookSender:
         """The deliveries that are being made, by event id."""
         self._tasks: set[asyncio.Task[bool]] = set()
         self._stopping = False
+        self._draining = False
+        self._refused: dict[str, tuple[Delivery, str]] = {}
+        """What was refused while draining, by event id, with why; it is not begun again by this process."""
 
     async def run(self, changes: Changes) -> None:
         """Delivers until cancelled, woken by `changes`; never raises. What is cut then is sent by the next one that runs."""
@@ -71,9 +75,10 @@ class WebhookSender:
         finally:
             await self._cut()
 
-    async def drain(self, patience: float) -> None:
+    async def drain(self, patience: float) -> Sequence[tuple[Delivery, str]]:
         """Delivers what is due, or comes due, within `patience` seconds; never raises. The rest is sent by the next one
-        that runs."""
+        that runs. Gives those deliveries whose address must not be reached, which are not waited for, with why."""
+        self._draining = True
         try:
             async with asyncio.timeout(patience):
                 while True:
@@ -81,9 +86,9 @@ class WebhookSender:
                     if self._tasks:
                         await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
                         continue
-                    due = self._outbox.next_due(mine=())
+                    due = self._outbox.next_due(mine=self._passed_over())
                     if due is None or due - self._clock() > patience:
-                        return
+                        break
                     await asyncio.sleep(self._pause())
         except TimeoutError:
             log.info("not all webhooks were delivered within %g s", patience)
@@ -91,6 +96,11 @@ class WebhookSender:
             log.warning("the outbox cannot be used: %s", error)
         finally:
             await self._cut()
+        return list(self._refused.values())
+
+    def _passed_over(self) -> list[str]:
+        """The ids of what is not to be begun: under way, or refused."""
+        return [*self._under_way, *self._refused]
 
     async def _cut(self) -> None:
         self._stopping = True
@@ -112,14 +122,14 @@ class WebhookSender:
     def _begin(self) -> None:
         """Begins what is due, as far as there is place."""
         while len(self._tasks) < _PLACES:
-            due = self._outbox.next_due(mine=self._under_way)
+            due = self._outbox.next_due(mine=self._passed_over())
             if due is None or due > self._clock():
                 return
             lanes = Counter(delivery.lane for delivery in self._under_way.values())
             full = [lane for lane, count in lanes.items() if count >= _PLACES_A_LANE]
             repeated = sum(delivery.attempts > 1 for delivery in self._under_way.values())
             delivery = self._outbox.claim(
-                self._worker, mine=self._under_way, full=full, first=repeated >= _PLACES_TO_REPEAT
+                self._worker, mine=self._passed_over(), full=full, first=repeated >= _PLACES_TO_REPEAT
             )
             if delivery is None:
                 return
@@ -131,13 +141,15 @@ class WebhookSender:
     async def _attempt(self, delivery: Delivery) -> bool:
         """Whether what came of it was recorded; if not, it is sent again at a later look."""
         try:
-            await self._attempts.make(delivery)
+            refused = await self._attempts.make(delivery)
         except AgentmdError as error:
             log.warning("webhook %s: what came of it cannot be stored: %s", delivery.event_id, error)
             return False
         except Exception:
             log.exception("webhook %s: the attempt failed", delivery.event_id)
             return False
+        if refused is not None and self._draining:
+            self._refused[delivery.event_id] = delivery, refused
         return True
 
     def _ended(self, event_id: str, task: asyncio.Task[bool]) -> None:
@@ -149,7 +161,7 @@ class WebhookSender:
     def _pause(self) -> float:
         """Seconds until something is due; what is due already waits for an attempt to end."""
         try:
-            due = self._outbox.next_due(mine=self._under_way)
+            due = self._outbox.next_due(mine=self._passed_over())
         except AgentmdError:
             return _LOOK_S
         left = _LOOK_S if due is None else due - self._clock()

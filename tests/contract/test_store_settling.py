@@ -71,7 +71,8 @@ def test_the_same_again_is_the_first_and_another_is_refused(
     clock.advance(60)
     elsewhere = connect()
     assert elsewhere.settle_call(ended.id, FIRST, ran=True, note="seen", by="cli:bob") == first
-    for ran, note in ((False, "seen"), (True, "not seen"), (True, None)):
+    assert elsewhere.settle_call(ended.id, FIRST, ran=True, note=None, by="cli:bob") == first
+    for ran, note in ((False, "seen"), (True, "not seen"), (False, None)):
         with pytest.raises(SettledOtherwise) as refused:
             elsewhere.settle_call(ended.id, FIRST, ran=ran, note=note, by="cli:bob")
         assert (refused.value.ran, refused.value.settled_by, refused.value.settled_at) == (

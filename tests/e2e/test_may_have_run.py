@@ -41,7 +41,7 @@ def test_lists_have_a_mark_and_a_filter(cut: AgentFolder) -> None:
     (line,) = [line for line in listed.splitlines() if "payer" in line]
     assert "success ⚠" in line
     assert listed.count("⚠") == 2
-    assert "⚠ 1 call of 1 may have run: agentmd logs -e 1\n" in listed
+    assert "⚠ 1 call of execution 1 may have run: agentmd logs -e 1\n" in listed
     assert "success ⚠" in cut.cli("list").out
     assert [item["unknown_calls"] for item in json.loads(cut.cli("logs", "--json").out)] == [0, 1]
     assert unknown(cut) == [1]

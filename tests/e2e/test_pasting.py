@@ -56,12 +56,15 @@ def test_three_lines_stand_at_the_question_until_they_are_cleared(kind: str, pas
         assert response_of(terminal) == response
 
 
-@pytest.mark.parametrize("kind", ["confirm", "choice", "multi", "custom"])
-def test_three_lines_that_are_entered_are_no_answer_of_these_kinds(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "paste"),
+    [("confirm", LINES), ("confirm", LINES + "\n"), ("choice", LINES), ("multi", LINES), ("custom", LINES)],
+)
+def test_three_lines_that_are_entered_are_no_answer_of_these_kinds(kind: str, paste: str) -> None:
     prompt, answer, response = QUESTIONS[kind]
     with asking(kind) as terminal:
         terminal.expect(prompt)
-        terminal.send(marked(LINES))
+        terminal.send(marked(paste))
         terminal.expect("\n  1")
         terminal.send_line()
         terminal.expect("  3 lines came at once, and none of them counts: ")

@@ -47,7 +47,7 @@ def test_it_is_told_the_same_and_says_what_ran_before(failed: World) -> None:
     again = failed.cli("retry", "1")
     assert again.code == 0, again
     assert "Done." in again.out
-    assert "in execution 1 ran: call 0.0 (plain)" in again.err
+    assert "note: call 0.0 (plain) of execution 1 ran" in again.err
     new = failed.execution(2)
     assert (new.status, new.trigger, new.agent) == (Status.SUCCESS, TriggerKind.MANUAL, "worker")
     store = failed.store()
@@ -64,7 +64,7 @@ def test_one_that_may_have_run_is_named(world: World) -> None:
     script(world, WORKS)
     again = world.cli("retry", "1")
     assert again.code == 0, again
-    assert "in execution 1 may have run: call 0.2 (plain)" in again.err
+    assert "note: call 0.2 (plain) of execution 1 may have run" in again.err
 
 
 def test_one_of_a_session_is_a_turn_of_it(world: World) -> None:

@@ -71,6 +71,25 @@ def test_what_the_command_says_to_people(folder: AgentFolder) -> None:
     assert folder.cli("schedule", "halt", "tidy").code == 2
 
 
+def test_that_no_server_runs_is_said_wherever_coming_times_are_shown(folder: AgentFolder) -> None:
+    scheduled(folder, 'cron: "0 8 * * *", timezone: UTC')
+    scheduled(folder, "every: 2h", "enabled: false", name="idle")
+    said = "no server runs here: the trigger of tidy starts nothing until one does"
+    commands = (("schedule",), ("list",), ("validate", "tidy"), ("explain", "tidy"))
+
+    def text(*command: str) -> str:
+        ended = folder.cli(*command)
+        return " ".join((ended.out + ended.err).split())
+
+    for command in commands:
+        assert said in text(*command)
+    assert said not in text("explain", "idle")
+    assert said in folder.cli("list").err
+    with Server(folder.path):
+        for command in commands:
+            assert "no server runs here" not in text(*command)
+
+
 def test_a_server_runs_it_and_says_when_it_comes_next(folder: AgentFolder) -> None:
     scheduled(folder, "every: 1s")
     with Server(folder.path) as server:

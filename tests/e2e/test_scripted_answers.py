@@ -67,6 +67,8 @@ def test_an_answer_that_its_request_refuses_is_named_with_file_and_line(folder: 
     ended = folder.cli(*SCRIPTED)
     assert ended.code == 2
     assert "scripts/tidy.yaml, line 1: " in ended.err
+    (request,) = folder.requests()
+    assert f"execution 1 waits for an answer: agentmd respond 1 --request {request.id}" in ended.err
     assert folder.execution().status is Status.WAITING
     assert (folder.path / "a.txt").exists()
 

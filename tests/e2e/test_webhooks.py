@@ -100,6 +100,16 @@ def test_what_a_command_could_not_deliver_is_said_and_told_by_the_next_one(telli
     assert events(there)[1:] == ["turn.completed"]  # what was asked is decided, and is not told any more
 
 
+def test_a_private_address_is_named_with_what_to_do_and_not_waited_for(telling: World, there: Receiver) -> None:
+    (telling.workspace / "config.yaml").unlink()
+    ended = telling.cli("run", "worker")
+    assert ended.code == 3
+    assert "1 notification could not be delivered: 127.0.0.1 is no address of the public internet" in ended.err
+    assert "`http.allow_hosts` in config.yaml" in ended.err
+    assert "yet" not in ended.err
+    assert there.received == []
+
+
 def test_that_no_server_runs_is_said_by_validate_and_explain(telling: World) -> None:
     for command in ("validate", "explain"):
         assert "no server runs here: `notify` of worker" in " ".join(telling.cli(command, "worker").out.split())

@@ -285,7 +285,7 @@ class MemoryStore:
                 first = Settlement(ran, note, by, state.now())
                 state.change_call(execution_id, position, settlement=first)
                 state.change(execution_id, unknown_calls=execution.unknown_calls - 1)
-            elif (first.ran, first.note) != (ran, note):
+            elif first.ran != ran or note not in (None, first.note):
                 text = f"{position} was settled as {first.ran} by {first.settled_by} before"
                 raise SettledOtherwise(text, first.ran, first.settled_by, first.settled_at)
             return first

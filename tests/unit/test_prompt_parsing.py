@@ -136,6 +136,7 @@ def test_where_it_is_no_json(line: str, why: str) -> None:
     ("typed", "named"),
     [
         ("red\n" * 1000 + "red", "red… (1001 lines) is no option; type a number from 1 to 2"),
+        ("red\n" * 1000, "red… (1000 lines) is no option; type a number from 1 to 2"),
         ("r" * 1000, "r" * 80 + "… (1000 characters) is no option; type a number from 1 to 2"),
     ],
 )

@@ -11,7 +11,7 @@ from agent_md.agents.spec import NotifyTarget
 from agent_md.errors import StoreFull
 from agent_md.executions.deliveries import Delivery
 from agent_md.ports import Store
-from agent_md.webhooks.post import Reply
+from agent_md.webhooks.post import NotAllowed, Reply
 from tests.support.clock import ManualClock
 from tests.support.memory_outbox import MemoryOutbox
 from tests.support.memory_store import MemoryStore
@@ -207,6 +207,27 @@ async def test_draining_does_not_wait_for_what_is_due_after_its_time(
     await asyncio.wait_for(webhooks.sender().drain(30), 10)
     assert len(post.sent) == 1
     assert store.outbox.undelivered([execution.id for execution in store.executions()]) == 1
+
+
+async def test_draining_tries_what_must_not_be_reached_once_and_says_why(
+    store: Store, post: ScriptedPost, webhooks: Webhooks
+) -> None:
+    end(store, SLOW)
+    end(store, QUICK)
+    tried = []
+
+    async def refuse(url: str) -> None:
+        tried.append(url)
+        if url == SLOW.url:
+            raise NotAllowed("it is a private address")
+
+    post.hold = refuse
+    refused = await asyncio.wait_for(webhooks.sender().drain(3600), 10)
+    assert [(delivery.lane, why) for delivery, why in refused] == [
+        ("https://slow.example:443", "it is a private address")
+    ]
+    assert sorted(tried) == [QUICK.url, SLOW.url]
+    assert store.outbox.next_due(mine=()) is not None  # a server, or a command with other settings, tries again
 
 
 async def test_what_draining_cut_off_is_sent_by_the_next_one(

@@ -29,7 +29,7 @@ def settle(
             f"call {position} of execution {execution_id} ({call.tool}) {how}; only a call that may have run is settled"
         )
     if call.settlement is not None:
-        if call.settlement.says == new.says:
+        if call.settlement.holds(new):
             return call.settlement
         raise _settled_otherwise(execution_id, position, call.settlement)
     db.run(
