@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import EventType, Status
+from agent_md.executions.model import EventType, ExecutionId, Status
 from tests.support.forks import in_processes
 from tests.support.processes import Cli
 from tests.support.scenes import parked
@@ -130,8 +130,9 @@ def _check_waiting(tmp_path: Path, count: int) -> None:
     for world in (empty, full):
         assert world.cli("run", "worker").code == 3
     store = full.store()
+    spec = store.spec(ExecutionId(1))
     for number in range(count):
-        parked(store, agent="worker", session_id=str(number))
+        parked(store, agent="worker", session_id=str(number), spec=spec)
     before = store.executions()
     store.close()
     with Server(empty.workspace) as other, Server(full.workspace) as server:
