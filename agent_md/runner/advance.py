@@ -253,7 +253,10 @@ class Runner:
                     version = current
                     self._obey_cancel(bench.execution_id)
                 await asyncio.wait({work}, timeout=self._poll)
-            return await work
+            finished = await work
+            if finished is not None:  # who was asked to cancel since the last look does not end as a success
+                self._obey_cancel(bench.execution_id)
+            return finished
         finally:
             if not work.done():
                 work.cancel()

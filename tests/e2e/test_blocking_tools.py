@@ -178,7 +178,7 @@ PLACES = {
     "limit in a server": limit_in_a_server,
     "stop of a server": stop_of_a_server,
 }
-ORDINARY = list(zip(("future-of-the-loop", "sleep", "reading", "http", "lock"), PLACES, strict=True))
+ORDINARY = list(zip(("future-of-the-loop", "subprocess", "reading", "http", "lock"), PLACES, strict=True))
 
 
 @pytest.mark.parametrize(("way", "place"), ORDINARY)

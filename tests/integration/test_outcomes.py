@@ -404,6 +404,20 @@ class TestCancel:
         asyncio.run(runner.advance(work.create(), Sink(cancel)))
         self.check_aborted(work)
 
+    def test_at_the_moment_of_its_last_call(self, work: Workspace) -> None:
+        """What was asked before the end was stored is obeyed, however soon the rest was done."""
+        work.tools('@tool\ndef it() -> object:\n    """It."""\n    return "did it"\n')
+        work.agent("tools: [kit]")
+        work.script(turn(call("it")), "Done.")
+
+        def cancel() -> None:
+            if any(event.type is EventType.TOOL_RESULT for event in work.events()):
+                work.app.store.request_cancel(work.execution.id, "cli:ann")
+
+        runner = Runner(work.app.store, work.app._checkpointer, work.app._bench, poll=60)
+        asyncio.run(runner.advance(work.create(), Sink(cancel)))
+        self.check_aborted(work)
+
     def test_a_final_status_never_changes(self, work: Workspace) -> None:
         work.agent()
         work.script("Done.")
