@@ -49,14 +49,14 @@ async def scheduler(context: Context) -> dict[str, Any]:
     return _scheduler(context)
 
 
-@router.post("/scheduler/pause", response_model=Scheduler, responses=documented(404, 422))
+@router.post("/scheduler/pause", response_model=Scheduler, responses=documented(400, 404, 413, 422))
 async def pause_scheduler(context: Context, body: PauseBody | None = None) -> dict[str, Any]:
     """Pauses the triggers of all agents, or of one, until they are resumed; a restart changes nothing."""
     context.store.firings.pause(_agent(context, body), _BY)
     return _changed(context)
 
 
-@router.post("/scheduler/resume", response_model=Scheduler, responses=documented(404, 422))
+@router.post("/scheduler/resume", response_model=Scheduler, responses=documented(400, 404, 413, 422))
 async def resume_scheduler(context: Context, body: PauseBody | None = None) -> dict[str, Any]:
     """Ends the pause of one agent, or without one every pause."""
     context.store.firings.resume(_agent(context, body))

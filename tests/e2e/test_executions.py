@@ -138,7 +138,7 @@ def test_resume_goes_on_where_a_process_died(work: AgentFolder) -> None:
     assert listed.out.splitlines()[2].split()[:3] == ["1", "gated", "died"]
     assert [item["id"] for item in json.loads(work.cli("resume", "--json").out)] == [1]
     ended = work.cli("resume", "1")
-    assert (ended.code, ended.err) == (0, "")
+    assert (ended.code, ended.err) == (0, "1 call of execution 1 may have run: agentmd logs -e 1\n")
     assert work.execution().status is Status.SUCCESS
     assert work.cli("resume").out == "Nothing to resume.\n"
 

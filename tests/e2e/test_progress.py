@@ -179,7 +179,7 @@ def test_an_answer_that_broke_off_is_taken_back(talker: AgentFolder, model: Drip
         model.say("Wrong words")
         terminal.expect("Wrong words")
         model.break_off()
-        terminal.expect("talker · broke off, asked again…")
+        terminal.expect("talker · retrying 2/4…")
         model.say("Right words")
         terminal.expect("💬 Right words")
         model.end()
