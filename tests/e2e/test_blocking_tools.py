@@ -32,7 +32,7 @@ WAYS = {
     "queue": "queue.Queue().get()",
     "future-of-the-loop": "asyncio.run_coroutine_threadsafe(asyncio.sleep(0), asyncio.get_running_loop()).result()",
     "thread": "thread = threading.Thread(target=time.sleep, args=(60,), daemon=True)\nthread.start()\nthread.join()",
-    "subprocess": 'subprocess.run(["sleep", "60"])',
+    "subprocess": 'subprocess.run(["sleep", "60"], start_new_session=True)  # not ended by the Ctrl-C of its terminal',
     "reading": "os.read(os.pipe()[0], 1)",
     "http": "connection = http.client.HTTPConnection('127.0.0.1', int(os.environ['SILENT_PORT']))\n"
     "connection.request('GET', '/')\nconnection.getresponse()",
@@ -178,7 +178,7 @@ PLACES = {
     "limit in a server": limit_in_a_server,
     "stop of a server": stop_of_a_server,
 }
-ORDINARY = list(zip(("future-of-the-loop", "subprocess", "reading", "http", "lock"), PLACES, strict=True))
+ORDINARY = list(zip(("future-of-the-loop", "sleep", "reading", "http", "lock"), PLACES, strict=True))
 
 
 @pytest.mark.parametrize(("way", "place"), ORDINARY)
