@@ -28,15 +28,16 @@ class NotAFolder(ConfigInvalid):
 def find_workspace(given: Path | None, environ: Mapping[str, str], cwd: Path, home: Path) -> tuple[Path, str]:
     """The workspace, and what it was found by: `--workspace`, a variable, `current folder` (it or one above) or
     `~/agentmd`. Raises NoWorkspace saying where it was looked for, NotAFolder for a named one."""
-    named_by = "--workspace"
+    named_by = ""
     variable = environ.get("AGENTMD_WORKSPACE")
     if given is None and variable:
         given, named_by = Path(variable), "AGENTMD_WORKSPACE"
     if given is not None:
         path = cwd / at_home(str(given), home)
         if not os.path.isdir(path):
-            raise NotAFolder(f"{named_by} names {path}, which is not a folder; create it, or name another")
-        return path.resolve(), named_by
+            names = f"{named_by} names" if named_by else "the workspace was given as"
+            raise NotAFolder(f"{names} {path}, which is not a folder; create it, or name another")
+        return path.resolve(), named_by or "--workspace"
     for folder in (cwd, *cwd.parents):
         if os.path.isdir(folder / ".agentmd") or next(agent_files(folder / "agents"), None):
             return folder.resolve(), "current folder"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import cast
@@ -10,13 +11,13 @@ from typing import cast
 from agent_md.agents import formats
 from agent_md.agents.defaults import HISTORY, ON_PENDING, SETTINGS, Defaults, read_settings, rule
 from agent_md.agents.frontmatter import Document, read_document
-from agent_md.agents.groups import read_model, read_notify, read_paths, read_secrets, read_trigger
+from agent_md.agents.groups import read_model, read_notify, read_paths, read_secrets, schedule_line, trigger_of
 from agent_md.agents.names import agent_name, default_icon
 from agent_md.agents.rules import EVERYTHING
 from agent_md.agents.source import Mark
 from agent_md.agents.spec import AgentSpec, OnPending
 from agent_md.agents.values import Section, json_safe, note_cut_texts
-from agent_md.agents.yamltree import Entry
+from agent_md.agents.yamltree import Entry, Scalar
 from agent_md.errors import AgentFileInvalid
 
 __all__ = ["FIELDS", "RESERVED", "Parsed", "parse_agent", "read_agent"]
@@ -52,8 +53,8 @@ _INSTRUCTIONS = ("prompt", "system_prompt", "system", "instructions")
 _ELSEWHERE = {key: f"settings.{key}" for key in SETTINGS} | {
     "provider": "model.provider",
     "base_url": "model.base_url",
-    "cron": "trigger.cron",
-    "every": "trigger.every",
+    "allowed_tools": "confirm, auto_approve or deny",
+    "permissions": "confirm, auto_approve or deny",
     "timezone": "trigger.timezone",
     "confirm_tools": "confirm (defaults.confirm_tools is in config.yaml)",
 }
@@ -111,12 +112,12 @@ def _spec(section: Section, document: Document, name: str, source_path: str, def
         icon=section.text("icon", formats.icon, default_icon(name)),
         enabled=section.flag("enabled", True),
         settings=read_settings(settings, defaults.settings),
-        trigger=read_trigger(section.section("trigger")),
+        trigger=trigger_of(section),
         history=HISTORY[history] if history else defaults.history,
         confirm_tools=defaults.confirm_tools,
-        confirm=section.texts("confirm", rule, ()),
+        confirm=_rules(section, "confirm"),
         auto_approve=_auto_approve(section),
-        deny=section.texts("deny", rule, ()),
+        deny=_rules(section, "deny"),
         allow_hosts=_allow_hosts(section),
         on_pending=cast(OnPending, on_pending),
         confirm_timeout=section.text("confirm_timeout", formats.time_limit, defaults.confirm_timeout),
@@ -136,10 +137,12 @@ def _check_keys(section: Section) -> None:
     for key in RESERVED:
         if entry := section.mapping.entries.get(key):
             section.source.note(entry.mark, f"{key}: not supported yet; remove it")
-    section.check_keys((*FIELDS, *RESERVED), _ELSEWHERE, _instructions)
+    section.check_keys((*FIELDS, *RESERVED), _ELSEWHERE, _advice)
 
 
-def _instructions(entry: Entry) -> str | None:
+def _advice(entry: Entry) -> str | None:
+    if entry.key in ("schedule", "cron", "every"):
+        return schedule_line(entry)
     if entry.key not in _INSTRUCTIONS:
         return None
     return "what the agent is told is the text below the second ---; write it there, and remove this"
@@ -163,8 +166,20 @@ def _written_name(text: str) -> str | None:
     return found[1].strip().strip("\"'") if found else None
 
 
+def _rules(section: Section, key: str, parse: Callable[[str], str] = rule) -> tuple[str, ...]:
+    node = section.node(key)
+    if isinstance(node, Scalar) and node.kind == "bool":
+        every = '"*" for all calls, or ' if key == "auto_approve" else ""
+        section.note(
+            key,
+            f"expected names of tools, read {node.text}; write {key}: {every}[file_write, file_delete], or remove it",
+        )
+        return ()
+    return section.texts(key, parse, ())
+
+
 def _auto_approve(section: Section) -> tuple[str, ...]:
-    rules = section.texts("auto_approve", _liftable, ())
+    rules = _rules(section, "auto_approve", _liftable)
     return (EVERYTHING,) if EVERYTHING in rules else rules
 
 

@@ -8,13 +8,14 @@ from typing import Literal, TypeVar, cast
 from agent_md.agents import formats
 from agent_md.agents.cron import parse_cron
 from agent_md.agents.defaults import PROVIDERS, SETTINGS, Defaults, non_empty
+from agent_md.agents.model_names import MEANT, provider_of
 from agent_md.agents.names import nearest
 from agent_md.agents.spec import ModelRef, NotifyTarget, PathMount, Secret, Trigger
 from agent_md.agents.values import Section, read_text
 from agent_md.agents.yamltree import Entry, Mapping, Node, Scalar
 from agent_md.executions.deliveries import HookEvent
 
-__all__ = ["read_model", "read_notify", "read_paths", "read_secrets", "read_trigger"]
+__all__ = ["read_model", "read_notify", "read_paths", "read_secrets", "schedule_line", "trigger_of"]
 
 T = TypeVar("T")
 
@@ -23,6 +24,11 @@ _TRIGGER_KEYS = {
     "schedule": ("type", "every", "cron", "timezone", "catch_up"),
     "watch": ("type", "paths", "debounce", "ignore", "catch_up"),
 }
+_TRIGGER_EXAMPLES = {
+    "manual": "{type: manual}",
+    "schedule": '{type: schedule, cron: "0 7 * * *"}, or {type: schedule, every: 1h}',
+    "watch": "{type: watch, paths: [inbox/*.txt]}",
+}
 _EVENTS = tuple(str(event) for event in HookEvent)
 
 
@@ -30,11 +36,11 @@ def read_model(top: Section, defaults: Defaults) -> ModelRef:
     """The model of a file, `PROVIDER/NAME` or a mapping, with what is missing from the defaults. The default model's name
     only goes with its provider."""
     if isinstance(top.node("model"), Scalar):
-        named = top.text("model", lambda text: _named_model(text, defaults), None)
+        named = top.text("model", _named_model, None)
         return named or ModelRef(defaults.provider, defaults.model or "")
     section = top.section("model")
     section.check_keys(("provider", "name", "base_url", "url"), advice=_belongs_to_settings)
-    provider = section.word("provider", PROVIDERS, defaults.provider)
+    provider = section.word("provider", PROVIDERS, defaults.provider, MEANT)
     default = defaults.model if provider == defaults.provider else None
     name = section.text("name", non_empty, default)
     if name is None:
@@ -43,12 +49,12 @@ def read_model(top: Section, defaults: Defaults) -> ModelRef:
     return ModelRef(provider, name or "", base_url)
 
 
-def _named_model(text: str, defaults: Defaults) -> ModelRef:
+def _named_model(text: str) -> ModelRef:
     provider, slash, name = text.partition("/")
     if slash and provider in PROVIDERS and name.strip():
         return ModelRef(provider, name)
-    near = nearest(provider, PROVIDERS) if slash else None
-    line = f"{near or defaults.provider}/{name if near else text}"
+    near = (MEANT.get(provider.lower()) or nearest(provider, PROVIDERS)) if slash else None
+    line = f"{near}/{name}" if near else f"{provider_of(text) or 'PROVIDER'}/{text}"
     raise ValueError(f'"{text}" is no PROVIDER/NAME; write model: {line} (the providers are {", ".join(PROVIDERS)})')
 
 
@@ -57,6 +63,23 @@ def _belongs_to_settings(entry: Entry) -> str | None:
         return None
     value = entry.value.text if isinstance(entry.value, Scalar) else "…"
     return f"it is one of settings, beside model; write settings: {{{entry.key}: {value}}}"
+
+
+def schedule_line(entry: Entry) -> str:
+    """How to write the trigger that somebody gave as a field of its own."""
+    text = entry.value.text if isinstance(entry.value, Scalar) else ""
+    key = "every" if entry.key == "every" or (text and " " not in text) else "cron"
+    value = (text or "1h") if key == "every" else f'"{text or "0 7 * * *"}"'
+    return f"it is one of trigger; write trigger: {{type: schedule, {key}: {value}}}"
+
+
+def trigger_of(top: Section) -> Trigger:
+    """What starts the agent, as its file has it under `trigger`."""
+    node = top.node("trigger")
+    if isinstance(node, Scalar) and node.text in _TRIGGER_EXAMPLES:
+        top.note("trigger", f"expected a mapping; write trigger: {_TRIGGER_EXAMPLES[node.text]}")
+        return Trigger()
+    return read_trigger(top.section("trigger"))
 
 
 def read_trigger(section: Section) -> Trigger:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import re
 import unicodedata
 from collections.abc import Iterable
 
@@ -47,9 +48,18 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
 
 
 def nearest_names(word: str, candidates: Iterable[str], count: int = 3) -> list[str]:
-    """Up to `count` candidates that resemble `word`, the best first; case does not count."""
+    """Up to `count` candidates that resemble `word`, the best first; case does not count,
+    nor does the order of words, if all are there."""
     by_key = {name_key(candidate): candidate for candidate in candidates}
+    words = _words(word)
+    swapped = [candidate for candidate in by_key.values() if len(words) > 1 and _words(candidate) == words]
+    if swapped:
+        return swapped[:count]
     return [by_key[key] for key in difflib.get_close_matches(name_key(word[:100]), by_key, count, _ALIKE)]
+
+
+def _words(name: str) -> list[str]:
+    return sorted(re.split(r"[-_. ]+", name_key(name[:100])))
 
 
 def _named(char: str) -> str:

@@ -82,7 +82,7 @@ class _Call:
 def parse_rule(text: str) -> Rule:
     """The rule that the text is. Raises RuleInvalid saying what is wrong; whether the tool exists is not checked."""
     name, opened, rest = text.strip().partition("(")
-    if "," in name:
+    if "," in name or re.search(r"\)\s*,[^)]*$", rest):
         raise RuleInvalid(f'"{text}" is not one rule; put each rule on a line of its own that starts with -')
     if name == EVERYTHING:
         raise RuleInvalid(f'"{text}" is not a tool; only auto_approve takes "*", on its own')

@@ -93,14 +93,16 @@ class Section:
         value = self._text(key, parse, secret=True)
         return None if value is None else value[0]
 
-    def word(self, key: str, choices: Collection[str], default: D) -> str | D:
-        """One of a few words."""
+    def word(self, key: str, choices: Collection[str], default: D, meant: dict[str, str] | None = None) -> str | D:
+        """One of a few words. `meant` has what is said to somebody who writes another word, in lower case."""
         node = self.node(key)
         if node is None:
             return default
         if isinstance(node, Scalar) and node.text in choices:
             return node.text
-        hint = nearest(node.text, choices) if isinstance(node, Scalar) else None
+        hint = None
+        if isinstance(node, Scalar):
+            hint = (meant or {}).get(node.text.lower()) or nearest(node.text, choices)
         suggestion = f"; did you mean {hint}?" if hint else ""
         self.note(key, f"expected one of {', '.join(choices)}, {_read(node)}{suggestion}")
         return default

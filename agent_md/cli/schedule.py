@@ -48,6 +48,8 @@ def schedule(
         if what in (_PAUSE, _RESUME):
             _change(app, what, agent)
             return
+        if agent in (_PAUSE, _RESUME):
+            raise UsageError(f"the agent comes last; write agentmd schedule {agent} {what}")
         if agent is not None:
             raise UsageError(f"{what!r} is nothing that can be done to a schedule; there are pause and resume")
         _show(app, what, number, begin, as_json=as_json)

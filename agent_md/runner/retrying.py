@@ -16,6 +16,11 @@ def first_messages_again(store: Store, failed: Execution) -> tuple[dict[str, Any
     """The system message and the human message of an execution that failed, in stored form, under a new id.
 
     Raises DrivenElsewhere if it has not ended, UsageError if it succeeded."""
+    if failed.status is Status.RUNNING and all(free.id != failed.id for free in store.abandoned()):
+        raise DrivenElsewhere(
+            f"execution {failed.id} is driven by a live process; `agentmd logs -f -e {failed.id}` follows it, "
+            f"`agentmd cancel {failed.id}` ends it. Nothing was started"
+        )
     if not failed.status.final:
         raise DrivenElsewhere(
             f"execution {failed.id} has not ended ({failed.status}); `agentmd resume {failed.id}` goes on with it, "

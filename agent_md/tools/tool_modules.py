@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import os
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
+from agent_md.agents.names import nearest
 from agent_md.tools.results import one_line
 from agent_md.tools.snapshots import Snapshot, SourceFile, import_from
 from agent_md.tools.tool_imports import imports_of, parents
@@ -123,8 +123,10 @@ class ToolModule:
 
     def _missing(self) -> str:
         there = sorted(path.stem for path in self.folder.glob("*.py"))
-        near = difflib.get_close_matches(self.name, there, n=3) or there[:10]
-        hint = f"; there are: {', '.join(near)}" if near else "; the folder has no modules"
+        near = nearest(self.name, there)
+        hint = f"; there are: {', '.join(there[:10])}" if there else "; the folder has no modules"
+        if near:
+            hint = f"; did you mean {near}?"
         return f"{self.path}: there is no such module{hint}"
 
     def _place(self, error: BaseException, source: Source) -> str:

@@ -87,8 +87,8 @@ def message_of(ended: Finished, code: int = 2) -> str:
         (["run", "\udcff\udcfe"], r"\udcff\udcfe"),
         (["validate", "nobody"], "there is no agent"),
         (["list", "extra"], "unexpected extra argument"),
-        (["-w", "/no/such/folder", "list"], "--workspace names /no/such/folder, which is not a folder"),
-        (["list", "-w", "/dev/null"], "--workspace names /dev/null, which is not a folder"),
+        (["-w", "/no/such/folder", "list"], "the workspace was given as /no/such/folder, which is not a folder"),
+        (["list", "-w", "/dev/null"], "the workspace was given as /dev/null, which is not a folder"),
         (["list", "-w", "bad\x1b[31m"], r"bad\x1b[31m"),
     ],
 )

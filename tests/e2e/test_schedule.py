@@ -69,6 +69,8 @@ def test_what_the_command_says_to_people(folder: AgentFolder) -> None:
     refused = folder.cli("schedule", "--from", "yesterday")
     assert (refused.code, "'yesterday' is no time" in refused.err) == (2, True)
     assert folder.cli("schedule", "halt", "tidy").code == 2
+    swapped = folder.cli("schedule", "tidy", "pause")
+    assert (swapped.code, "write agentmd schedule pause tidy" in swapped.err) == (2, True)
 
 
 def test_that_no_server_runs_is_said_wherever_coming_times_are_shown(folder: AgentFolder) -> None:

@@ -163,7 +163,7 @@ class TestLoading:
         with pytest.raises(AgentFileInvalid) as error:
             load_custom_tools(tools_dir, ["wether", "weather"], reserved=())
         assert str(error.value).splitlines() == [
-            f"{tools_dir}/wether.py: there is no such module; there are: weather",
+            f"{tools_dir}/wether.py: there is no such module; did you mean weather?",
             f"{tools_dir}/weather.py: there is no tool in it; decorate a function with langchain_core's @tool",
         ]
 

@@ -52,7 +52,7 @@ def test_both_forms_of_a_model_are_the_same_agent() -> None:
     [
         ("model: gemini-2.5-pro", "write model: google/gemini-2.5-pro (the providers are google, "),
         ("model: gogle/gemini-2.5-pro", "write model: google/gemini-2.5-pro (the"),
-        ("model: meta/llama-3", "write model: google/meta/llama-3 (the providers are"),
+        ("model: meta/llama-3", "write model: PROVIDER/meta/llama-3 (the providers are"),
         ("model: google/", '"google/" is no PROVIDER/NAME'),
         ("model: 1.5", "YAML reads 1.5 as the number 1.5"),
         ("model: [google/x]", "model: expected a mapping"),

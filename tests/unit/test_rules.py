@@ -190,4 +190,9 @@ def test_unknown_tools_are_named_with_the_nearest() -> None:
         ("xyz(a)", None),
         ("file_delet", "file_delete"),
     ]
+    swapped = replace(SPEC, confirm=("delete_file", "Write-File(a)"))
+    assert unknown_tools(swapped, {"file_edit", "file_delete", "file_write"}) == [
+        ("delete_file", "file_delete"),
+        ("Write-File(a)", "file_write"),
+    ]
     assert unknown_tools(replace(SPEC, deny=("deploy",)), {"file_edit"}, elsewhere={"deploy"}) == [("deploy", None)]

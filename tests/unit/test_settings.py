@@ -394,7 +394,7 @@ def test_an_agents_folder_without_agents_is_no_workspace(tmp_path: Path) -> None
 
 
 def test_a_named_workspace_must_be_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(ConfigInvalid, match=r"--workspace names .*/nope, which is not a folder"):
+    with pytest.raises(ConfigInvalid, match=r"the workspace was given as .*/nope, which is not a folder"):
         load_settings(Path("nope"), environ={}, cwd=tmp_path, home=tmp_path)
     with pytest.raises(ConfigInvalid, match="AGENTMD_WORKSPACE names"):
         found(tmp_path, tmp_path, {"AGENTMD_WORKSPACE": "nope"})
