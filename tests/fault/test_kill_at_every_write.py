@@ -68,9 +68,9 @@ def _check_kills(tmp_path: Path, points: list[tuple[int, int]], loss: Callable[[
             raise AssertionError(f"killed before write {write} of process {process}, file {kind}: {error}") from error
 
 
-def test_killed_before_one_write_in_twenty_and_the_checkpoints_kept_lost_or_damaged(tmp_path: Path) -> None:
+def test_killed_before_one_write_in_thirty_and_the_checkpoints_kept_lost_or_damaged(tmp_path: Path) -> None:
     kinds = itertools.cycle(LOSSES.values())
-    _check_kills(tmp_path, _points(tmp_path)[random.randrange(20) :: 20], lambda: next(kinds))
+    _check_kills(tmp_path, _points(tmp_path)[random.randrange(30) :: 30], lambda: next(kinds))
 
 
 @pytest.mark.stress
