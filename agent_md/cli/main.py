@@ -72,6 +72,7 @@ app.command()(server.status)
 app.command()(completion.completion)
 
 
+_EXTRA = re.compile(r"unexpected extra arguments? \((?P<what>.+)\)")
 _SUGGESTION = re.compile(r"(?P<what>.*?)\.? (?:Did you mean (?P<commands>.*)\?|\(Possible options: (?P<options>.*)\))")
 """How Typer suggests what may have been meant."""
 
@@ -189,6 +190,8 @@ def _wrong_usage(error: typer.TyperException) -> int:
     if (found := _SUGGESTION.fullmatch(message)) is not None:
         near = (found["commands"] or found["options"]).replace("'", "").replace(", ", " or ")
         _complain(f"{found['what']}; did you mean {near}?")
+    elif command.endswith(" start") and (given := _EXTRA.search(message)) is not None:
+        _complain(f"start takes no agent, it starts the server; did you mean agentmd run {given['what']}?")
     else:
         _complain(f"{message.rstrip('.')}; see `{command} --help`")
     return error.exit_code

@@ -18,7 +18,8 @@ from agent_md.cli.text import json_line, one_line
 from agent_md.cli.triggering import triggers_idle
 from agent_md.cli.workspace import WorkspaceOption, login, open_app, screen
 from agent_md.errors import UsageError
-from agent_md.executions.firings import Pause
+from agent_md.executions.firings import FiringState, Pause
+from agent_md.shapes import firing_shape
 
 __all__ = ["fire_lines", "schedule"]
 
@@ -37,6 +38,9 @@ def schedule(
         str | None,
         typer.Option("--from", metavar="TIME", help="Fires after this time (ISO 8601), not from now on."),
     ] = None,
+    skipped: Annotated[
+        bool, typer.Option("--skipped", help="The last fires that were skipped, newest first, and why.")
+    ] = False,
     as_json: JsonOption = False,
     workspace: WorkspaceOption = None,
 ) -> None:
@@ -52,7 +56,12 @@ def schedule(
             raise UsageError(f"the agent comes last; write agentmd schedule {agent} {what}")
         if agent is not None:
             raise UsageError(f"{what!r} is nothing that can be done to a schedule; there are pause and resume")
-        _show(app, what, number, begin, as_json=as_json)
+        if skipped and begin is not None:
+            raise UsageError("--from is about fires to come, --skipped about those that were: give one of them")
+        if skipped:
+            _show_skipped(app, what, number, as_json=as_json)
+        else:
+            _show(app, what, number, begin, as_json=as_json)
 
 
 def _change(app: App, what: str, agent: str | None) -> None:
@@ -65,7 +74,11 @@ def _change(app: App, what: str, agent: str | None) -> None:
     app.store.firings.resume(name)
     left = [pause for pause in app.store.firings.pauses() if pause.agent is None]
     if left:
-        note(f"all triggers are still paused, by {left[0].by}; `agentmd schedule resume` ends that")
+        say(
+            f"The pause of {one_line(str(name))} is ended, but all triggers are still paused, by {one_line(left[0].by)}; "
+            "`agentmd schedule resume` ends that"
+        )
+        return
     say(f"{whose} are not paused any more.")
 
 
@@ -94,6 +107,22 @@ def _show(app: App, name: str | None, number: int, begin: str | None, *, as_json
     _tell_unbegun(app, scheduled)
     for text in triggers_idle(app, scheduled):
         note(text)
+
+
+def _show_skipped(app: App, agent: str | None, number: int, *, as_json: bool) -> None:
+    found = app.reading_store.firings.listed(agent=agent, states=[FiringState.SKIPPED], limit=number)
+    if as_json:
+        say(json_line([firing_shape(firing) for firing in found]))
+        return
+    if not found:
+        say("Nothing was skipped.")
+        return
+    shown = screen()
+    rows = [
+        (shown.date_time(firing.due_at), one_line(firing.agent), str(firing.trigger), one_line(firing.reason or ""))
+        for firing in found
+    ]
+    say(*columns(("Due", "Agent", "Trigger", "Skipped because"), rows, shown, yielding=(3, 1)))
 
 
 def fire_lines(rows: Sequence[tuple[str, str]], held: Mapping[str, str]) -> list[str]:

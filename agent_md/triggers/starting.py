@@ -6,12 +6,14 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC
 
 from agent_md.agents.registry import Registry
 from agent_md.errors import AgentmdError, ConversationWaiting, FiringDecided, UsageError
 from agent_md.executions.firings import Firing, FiringState
 from agent_md.executions.model import Execution, Status, TriggerKind
 from agent_md.ports import Clock, Store
+from agent_md.triggers.fire_times import at_text
 from agent_md.triggers.pauses import paused_by
 from agent_md.triggers.watches import MOST_HOPS
 
@@ -71,7 +73,8 @@ class FiringStarter:
 
     def _skip(self, firing: Firing, reason: str) -> None:
         if self._store.firings.skip(firing.id, reason):
-            log.info("%s of %s, due at %s: skipped: %s", firing.trigger, firing.agent, firing.due_at, reason)
+            due = at_text(firing.due_at, UTC)
+            log.info("%s of %s, due at %s: skipped: %s", firing.trigger, firing.agent, due, reason)
             self._told(replace(firing, state=FiringState.SKIPPED, reason=reason))
 
     def _refusal(self, firing: Firing, earlier: Execution | None) -> str | None:

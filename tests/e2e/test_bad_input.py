@@ -86,6 +86,7 @@ def message_of(ended: Finished, code: int = 2) -> str:
         (["run", "\x1b[2Jcleaner\x07"], r"\x1b[2Jcleaner\x07"),
         (["run", "\udcff\udcfe"], r"\udcff\udcfe"),
         (["validate", "nobody"], "there is no agent"),
+        (["start", "helper"], "did you mean agentmd run helper?"),
         (["list", "extra"], "unexpected extra argument"),
         (["-w", "/no/such/folder", "list"], "the workspace was given as /no/such/folder, which is not a folder"),
         (["list", "-w", "/dev/null"], "the workspace was given as /dev/null, which is not a folder"),

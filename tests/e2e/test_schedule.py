@@ -92,6 +92,27 @@ def test_that_no_server_runs_is_said_wherever_coming_times_are_shown(folder: Age
             assert "no server runs here" not in text(*command)
 
 
+def test_what_was_skipped_is_shown_with_its_reason_and_a_pause_of_all_is_not_ended_by_one(folder: AgentFolder) -> None:
+    scheduled(folder, "every: 1s")
+    assert folder.cli("schedule", "--skipped").out == "Nothing was skipped.\n"
+    for pause in (("pause",), ("pause", "tidy")):
+        assert folder.cli("schedule", *pause).code == 0
+    with Server(folder.path):
+        until(lambda: firings(folder))
+    text = " ".join(folder.cli("schedule", "tidy", "--skipped", "-n", "1").out.split())
+    assert text.startswith("Due Agent Trigger Skipped because")
+    assert "tidy schedule paused" in text
+    (found,) = shown(folder, "--skipped", "-n", "1")
+    assert (found["agent_name"], found["state"]) == ("tidy", "skipped")
+    log = (folder.path / ".agentmd/agentmd.log").read_text()
+    assert re.search(r"schedule of tidy, due at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00: skipped", log)
+    assert folder.cli("schedule", "--skipped", "--from", "2026-01-01").code == 2
+    assert folder.cli("schedule", "resume", "tidy").out.startswith(
+        "The pause of tidy is ended, but all triggers are still paused, by cli:"
+    )
+    assert folder.cli("schedule", "resume").out == "All triggers are not paused any more.\n"
+
+
 def test_a_server_runs_it_and_says_when_it_comes_next(folder: AgentFolder) -> None:
     scheduled(folder, "every: 1s")
     with Server(folder.path) as server:
