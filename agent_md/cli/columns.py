@@ -27,20 +27,25 @@ def columns(
     yielding: Sequence[int],
     least: Sequence[int] = (),
     below: Sequence[str] = (),
+    only: Sequence[int] | None = None,
 ) -> list[str]:
     """Titles, a rule and the rows of one-line cells.
 
     What the screen lacks is taken from the `yielding` columns in this order, the first one first. `least` are widths
     that the first columns have at least. A column without a title belongs to the next one. `below` is a text for each
-    row that stands under it, if it is not empty.
+    row that stands under it, if it is not empty. With `only`, the indexes of some rows, those alone are given, without
+    titles, as wide as in the whole table.
     """
     widths = [max(width_of(cell) for cell in column) for column in zip(titles, *rows, strict=True)]
     widths = [max(pair) for pair in zip_longest(widths, least, fillvalue=0)]
     if screen.width is not None:
         widths = _narrowed(widths, screen.width, yielding)
         if _span(widths) > screen.width:
-            return _records(titles, rows, screen.width, screen, below)
+            chosen = rows if only is None else [rows[index] for index in only]
+            return _records(titles, chosen, screen.width, screen, below)
     blocks = [_lines(row, widths) for row in rows]
+    if only is not None:
+        return [line for index in only for line in blocks[index]]
     (title,) = _lines(titles, [max(pair) for pair in zip(widths, map(width_of, titles), strict=True)])
     rule = max(width_of(line) for block in ([title], *blocks) for line in block) - len(_MARGIN)
     body = [

@@ -121,6 +121,7 @@ def logs(
     if execution is not None:
         _timeline(workspace, ExecutionId(execution), follow=follow, as_json=as_json)
         return
+    news = _News()
     for app in each_change(workspace, follow=follow):
         name = None if agent is None else _known_name(app, agent)
         agents = None if name is None else (name,)
@@ -133,9 +134,10 @@ def logs(
         elif unknown and not found:
             say("No call may have run without anybody knowing.")
         else:
-            say(*executions_table(found, screen(), left=_left(app, found)))
+            news.say(found, _left(app, found))
             if not unknown:
-                _say_recently_refused(app, agents, since=found[-1].created_at if len(found) >= number else 0.0)
+                since = found[-1].created_at if len(found) >= number else 0.0
+                news.say_refused(app.reading_store.refusals(agents=agents, limit=_RECENT), since)
 
 
 def _check_one_kind(execution: int | None, agent: str | None, *, unknown: bool, refused: bool) -> None:
@@ -149,10 +151,27 @@ def _check_one_kind(execution: int | None, agent: str | None, *, unknown: bool, 
         raise UsageError("--refused are runs that never were, --unknown executions with calls: give one of them")
 
 
-def _say_recently_refused(app: App, agents: Sequence[str] | None, *, since: float) -> None:
-    recent = [item for item in app.reading_store.refusals(agents=agents, limit=_RECENT) if item.at >= since]
-    if recent:
-        say("", "Refused, and not run (all: agentmd logs --refused):", *refusals_table(recent, screen()))
+class _News:
+    """What the list of executions shows: all of it at first, then only what is new or has changed."""
+
+    def __init__(self) -> None:
+        self._shown: dict[ExecutionId, tuple[Execution, bool]] | None = None
+        self._refused: list[Refusal] = []
+
+    def say(self, found: Sequence[Execution], left: Collection[ExecutionId]) -> None:
+        """Shows executions; `left` are those whose process died."""
+        before, now = self._shown, {execution.id: (execution, execution.id in left) for execution in found}
+        only = [number for number, state in now.items() if before.get(number) != state] if before else None
+        if now != before and (only is None or only):
+            say(*executions_table(found, screen(), left=left, only=only))
+        self._shown = now
+
+    def say_refused(self, found: Sequence[Refusal], since: float) -> None:
+        """Shows the refusals since then, if there are new ones."""
+        recent = [item for item in found if item.at >= since]
+        if any(item not in self._refused for item in recent):
+            say("", "Refused, and not run (all: agentmd logs --refused):", *refusals_table(recent, screen()))
+        self._refused = recent
 
 
 def _refused(found: Sequence[Refusal], *, as_json: bool) -> None:

@@ -80,19 +80,24 @@ def pending_table(rows: Sequence[PendingRow], screen: Screen = PLAIN, *, now: fl
 
 
 def executions_table(
-    executions: Sequence[Execution], screen: Screen = PLAIN, *, left: Collection[ExecutionId] = ()
+    executions: Sequence[Execution],
+    screen: Screen = PLAIN,
+    *,
+    left: Collection[ExecutionId] = (),
+    only: Collection[ExecutionId] | None = None,
 ) -> list[str]:
     """Executions in the given order: number, agent, status, trigger, start, time of work, tokens, cost.
 
     `left` are those whose process died: they say so instead of `running`, and below stands how to go on with them. Calls
-    that may have run are a mark behind the status, and a line below.
+    that may have run are a mark behind the status, and a line below. With `only`, just these of them, without titles.
     """
     if not executions:
         return ["No executions yet."]
     titles = ("#", "Agent", "Status", "Trigger", "Started", "Work", "Tokens", "Cost")
     cells = [_execution_cells(execution, screen, died=execution.id in left) for execution in executions]
-    lines = columns(titles, cells, screen, yielding=(4, 1))
-    for execution in executions:
+    chosen = [index for index, execution in enumerate(executions) if only is None or execution.id in only]
+    lines = columns(titles, cells, screen, yielding=(4, 1), only=None if only is None else chosen)
+    for execution in (executions[index] for index in chosen):
         if execution.id in left:
             lines.append(f"The process that drove {execution.id} died: agentmd resume {execution.id}")
         if execution.unknown_calls:

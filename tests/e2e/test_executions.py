@@ -327,6 +327,11 @@ def test_watching_sees_what_begins_in_a_fresh_workspace(work: AgentFolder) -> No
         assert work.cli("respond", "1", "--no").code == 0
         pending.expect("Nothing waits for an answer.\n")
         logs.expect("success")
+        assert work.cli("run", "cleaner").code == 3
+        logs.expect(" 2 ")
+        logs.expect("waiting")
+        assert logs.screen.count("Started") == 1
+        assert logs.screen.count("success") == 1
 
 
 def test_validate_json(work: AgentFolder) -> None:

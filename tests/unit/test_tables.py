@@ -74,6 +74,13 @@ def test_a_table_that_does_not_fit_becomes_records() -> None:
     ]
 
 
+def test_some_rows_of_a_table_are_as_wide_as_in_the_whole_and_have_no_titles() -> None:
+    rows = [an_execution(agent="a-long-name"), an_execution(id=ExecutionId(7))]
+    whole = executions_table(rows, SCREEN)
+    assert executions_table(rows, SCREEN, only=[ExecutionId(7)]) == whole[3:]
+    assert executions_table(rows, SCREEN, only=[]) == []
+
+
 def test_an_execution_whose_process_died_says_so_and_how_to_go_on() -> None:
     lines = executions_table([an_execution(), an_execution(id=ExecutionId(7))], left=[ExecutionId(42)])
     assert [line.split()[2:4] for line in lines[2:4]] == [["died", "manual"], ["running", "manual"]]
