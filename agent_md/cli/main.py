@@ -72,7 +72,7 @@ app.command()(server.status)
 app.command()(completion.completion)
 
 
-_EXTRA = re.compile(r"unexpected extra arguments? \((?P<what>.+)\)")
+_EXTRA = re.compile(r"unexpected extra arguments?(?:\(s\))? \((?P<what>.+)\)")
 _SUGGESTION = re.compile(r"(?P<what>.*?)\.? (?:Did you mean (?P<commands>.*)\?|\(Possible options: (?P<options>.*)\))")
 """How Typer suggests what may have been meant."""
 
