@@ -35,12 +35,17 @@ class Server:
         self.told: list[Firing] = []
         self.fails: dict[str, Exception] = {}
         self.started = 0
+        self._known: tuple[dict[Path, bytes], Registry] | None = None
         self.scheduler = scheduler = Scheduler(store.firings, self.registry, clock)
         starter = FiringStarter(store, self.registry, self.start, self.told.append)
         self.loop = TriggerLoop(scheduler, starter, self.count, clock)
 
     def registry(self) -> Registry:
-        return scan(self.folder / "agents", self.folder, Defaults())
+        """The agents; read again when a file of them has changed."""
+        stamp = {path: path.read_bytes() for path in (self.folder / "agents").iterdir()}
+        if self._known is None or self._known[0] != stamp:
+            self._known = (stamp, scan(self.folder / "agents", self.folder, Defaults()))
+        return self._known[1]
 
     def count(self) -> None:
         self.started += 1
@@ -114,7 +119,7 @@ def shown(server: Server, until: float) -> list[float]:
         'cron: "30 2 * * *", timezone: Europe/Berlin',
         'cron: "15,45 2 * * *", timezone: America/New_York',
         'cron: "7 * * * sun", timezone: Australia/Lord_Howe',
-        "every: 7m",
+        "every: 97m",
     ],
 )
 def test_the_ticks_are_those_that_are_shown(server: Server, trigger: str) -> None:
