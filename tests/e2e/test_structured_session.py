@@ -98,8 +98,9 @@ def test_pending_and_the_log_show_them(folder: AgentFolder) -> None:
     asking(folder)
     ended = folder.cli("run", "asker")
     assert ended.code == 3
-    assert "? Which database? / Which features?" in ended.err
-    assert "Which database? / Which features?" in folder.cli("pending").out
+    asked = "Which database? [SQLite | Postgres] / Which features? [Search | Export | Über]"
+    assert f"? {asked}" in ended.err
+    assert "Which database?" in folder.cli("pending").out
     (listed,) = json.loads(folder.cli("pending", "--json").out)
     assert (listed["kind"], listed["questions"]) == ("questions", [DATABASE, FEATURES])
     folder.cli("respond", "1", "--answers", '{"Which database?": "a\\u001bb", "Which features?": "Über"}')

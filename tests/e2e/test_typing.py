@@ -206,7 +206,7 @@ def test_new_takes_instructions_of_several_lines_and_a_description_of_one(bot: A
         terminal.send("one\ntwo\n")
         terminal.expect("two")
         terminal.send_line()
-        terminal.expect("3 lines came at once, and none of them counts: one line is wanted")
+        terminal.expect("2 lines came at once, and none of them counts: one line is wanted")
         terminal.expect("> ")
         terminal.send_line("one")
         terminal.expect("? What is it to do?")

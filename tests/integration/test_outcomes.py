@@ -414,7 +414,10 @@ class TestCancel:
             if any(event.type is EventType.TOOL_RESULT for event in work.events()):
                 work.app.store.request_cancel(work.execution.id, "cli:ann")
 
-        runner = Runner(work.app.store, work.app._checkpointer, work.app._bench, poll=60)
+        parts = work.app.parts
+        runner = Runner(
+            work.app.store, work.app._checkpointer, work.app._bench, aside=parts.tool_threads.aside, poll=60
+        )
         asyncio.run(runner.advance(work.create(), Sink(cancel)))
         self.check_aborted(work)
 

@@ -162,7 +162,7 @@ def test_keys_are_masked(text: str, shown: str) -> None:
 
 
 def test_the_text_is_what_was_said_whole_within_reason() -> None:
-    said = "a\n\tb\x1f\u2028 " + "x" * 100_000
+    said = "a\n\tb\x1f\u2028 " + "x" * 50_000
     assert classify(ValueError(said)).text == f"ValueError: {said}"
     assert len(classify(ValueError("x" * 10**7)).text) < LONGEST_ERROR + 100
     assert classify(ValueError("x" * 480 + KEY + "y" * 100), [KEY]).text.count("AIza") == 0
