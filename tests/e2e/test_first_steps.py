@@ -28,14 +28,13 @@ def test_validate_finds_what_a_run_would_stumble_over(folder: AgentFolder) -> No
 
 
 def test_what_has_no_effect_is_a_note_wherever_somebody_looks(folder: AgentFolder) -> None:
-    fields = "skills: [write]\nmcp: [search]\nnotify: [{url: 'http://127.0.0.1:9', token: '${HOOK}'}]"
+    fields = "skills: [write]\nmcp: [search]\nnotify: [{url: 'http://127.0.0.1:9', token: '${HOOK}', events: [interrupt.requested]}]"
     folder.agent("helper", [{"text": "Done."}], fields)
     folder.agent("timed", [{"text": "Done."}], "trigger: {type: schedule, every: 5m}")
     folder.agent("watching", [{"text": "Done."}], "trigger: {type: watch, paths: [in]}")
     notes = ["note: mcp and skills of helper have no effect in this version"]
     told = folder.cli("run", "helper").err
     assert told.startswith(f"{notes[0]}\nnote: no server runs here: `notify` of helper")
-    assert "1 notification could not be delivered yet" in told
     assert folder.cli("run", "timed").err == ""
     assert folder.cli("run", "watching").err == ""
     notes += [

@@ -158,6 +158,7 @@ def test_on_a_dumb_terminal_blank_lines_before_an_answer_do_not_make_it_one(kind
         terminal.expect(prompt)
         terminal.send(paste)
         terminal.expect("lines came at once, and none of them counts: ")
+        terminal.expect(prompt if kind == "confirm" else f"\n{prompt}")
         terminal.send_line(answer)
         assert response_of(terminal) == response
 
