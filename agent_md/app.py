@@ -19,9 +19,9 @@ from agent_md.agents.briefing import briefing
 from agent_md.agents.files import file_stamp
 from agent_md.agents.registry import Registry, agent_files, scan
 from agent_md.agents.spec import AgentSpec
-from agent_md.checking import AgentChecks
+from agent_md.assembly import Assembly
 from agent_md.drift import drift_of
-from agent_md.engines.giving_back import GiveBack
+from agent_md.engines.hand_back import HandBack
 from agent_md.errors import AgentDisabled, UnknownExecution
 from agent_md.executions.chat_messages import human_message
 from agent_md.executions.firings import Firing, FiringId
@@ -38,8 +38,8 @@ from agent_md.executions.model import (
     WorkerId,
 )
 from agent_md.models.images import refuse_images
-from agent_md.parts import AgentParts
 from agent_md.ports import Idempotency, Journal, NewAnswer, ProgressSink, Store
+from agent_md.preflight import Preflight
 from agent_md.runner.responding import choose_request, new_answer
 from agent_md.runner.retrying import first_messages_again
 from agent_md.settings import Settings
@@ -50,7 +50,7 @@ from agent_md.stores.workers import LockWorkers, WorkerHandle
 from agent_md.tools.base import Tool, declaration
 
 if TYPE_CHECKING:
-    from agent_md.graph.bench import Bench
+    from agent_md.graph.run_context import RunContext
     from agent_md.runner.advance import Runner
     from agent_md.runner.retention import Threads
     from agent_md.stores.checkpoints import Checkpoints
@@ -70,7 +70,7 @@ class App:
         """`tell` says to people what they should know and need not act upon, in a line of text."""
         self.settings = settings
         self._tell = tell
-        self.give_back = GiveBack()
+        self.give_back = HandBack()
         self.keeps_last_good = False
         """Whether an agent goes on as it was when its file becomes invalid; for processes that run for long."""
         self._registry: Registry | None = None
@@ -82,8 +82,10 @@ class App:
         """Parts are made once, also when several threads ask for them first."""
         self.worked_on: set[ExecutionId] = set()
         """The executions that this process drove or followed; who ends it may have to tell of them."""
-        self.parts = AgentParts(settings, self.give_back.ask)
-        self.checks = AgentChecks(settings, self.parts, lambda: self.registry, self._bench, lambda: self.reading_store)
+        self.parts = Assembly(settings, self.give_back.ask)
+        self.checks = Preflight(
+            settings, self.parts, lambda: self.registry, self._run_context, lambda: self.reading_store
+        )
 
     @property
     def registry(self) -> Registry:
@@ -270,7 +272,7 @@ class App:
         """The loop, on this workspace's store and checkpoints."""
         from agent_md.runner.advance import Runner
 
-        return Runner(self.store, self._checkpointer, self._bench, aside=self.parts.tool_threads.aside)
+        return Runner(self.store, self._checkpointer, self._run_context, aside=self.parts.tool_threads.aside)
 
     def _checkpointer(self) -> Checkpoints:
         from agent_md.stores.checkpoints import Checkpoints
@@ -280,8 +282,8 @@ class App:
                 self._checkpoints = Checkpoints(self.settings.checkpoint_database, tell=self._tell)
             return self._checkpoints
 
-    def _bench(self, execution: Execution, spec: AgentSpec, journal: Journal, sink: ProgressSink) -> Bench:
-        from agent_md.graph.bench import Bench
+    def _run_context(self, execution: Execution, spec: AgentSpec, journal: Journal, sink: ProgressSink) -> RunContext:
+        from agent_md.graph.run_context import RunContext
         from agent_md.models.spec_model import SpecModel
         from agent_md.models.usage import usage_of
 
@@ -293,7 +295,7 @@ class App:
             *(spec, declarations, self.settings.environment(), self.parts.scripts_dir),
             lambda: briefing(spec, datetime.now().astimezone()),
         )
-        return Bench(
+        return RunContext(
             execution=execution,
             spec=spec,
             store=self.reading_store,

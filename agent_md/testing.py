@@ -42,7 +42,7 @@ from agent_md.executions.model import (
     Usage,
     WorkerId,
 )
-from agent_md.graph.bench import Bench
+from agent_md.graph.run_context import RunContext
 from agent_md.ports import Journal, NewAnswer, ProgressSink
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.tools.base import Plan
@@ -198,7 +198,7 @@ class _Trial:
         from agent_md.stores.checkpoints import Checkpoints
 
         checkpoints = Checkpoints(None)
-        runner = Runner(self._store, _giving(checkpoints), self._bench, aside=self._threads.aside)
+        runner = Runner(self._store, _giving(checkpoints), self._run_context, aside=self._threads.aside)
         try:
             created = self._create()
             claim: Claim | None = Claim(created.id, _WORKER, created.epoch)
@@ -245,8 +245,8 @@ class _Trial:
             passes=self._tool.passes,
         )
 
-    def _bench(self, execution: Execution, spec: AgentSpec, journal: Journal, sink: ProgressSink) -> Bench:
-        return Bench(
+    def _run_context(self, execution: Execution, spec: AgentSpec, journal: Journal, sink: ProgressSink) -> RunContext:
+        return RunContext(
             execution=execution,
             spec=spec,
             store=self._store,

@@ -21,7 +21,7 @@ from agent_md.executions.firings import Firing
 from agent_md.executions.model import Execution
 from agent_md.executions.model import Request as HumanRequest
 from agent_md.ports import Engine, NewAnswer, Store
-from agent_md.shapes import firing_shape, request_shape
+from agent_md.serialization import firing_shape, request_shape
 from agent_md.triggers.watch_loop import WatchLoop
 
 __all__ = ["Announcement", "Context", "ServerContext"]

@@ -20,7 +20,7 @@ from agent_md.errors import (
     SeveralSessions,
     codes_of,
 )
-from agent_md.shapes import iso_time
+from agent_md.serialization import iso_time
 
 __all__ = ["add_error_handlers", "documented"]
 

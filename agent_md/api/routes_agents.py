@@ -23,7 +23,7 @@ from agent_md.api.schemas import (
 from agent_md.api.strict_body import StrictRoute
 from agent_md.executions.model import TriggerKind
 from agent_md.ports import Idempotency
-from agent_md.shapes import agent_detail, agent_shape, execution_shape, invalid_shape
+from agent_md.serialization import agent_detail, agent_shape, execution_shape, invalid_shape
 
 __all__ = ["router"]
 

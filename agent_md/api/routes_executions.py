@@ -33,7 +33,7 @@ from agent_md.executions.answers import client_name
 from agent_md.executions.model import POSITION, ExecutionId, Position, Status, TriggerKind
 from agent_md.executions.settling import checked_note
 from agent_md.runner.retrying import what_ran
-from agent_md.shapes import event_shape, execution_detail, execution_shape, refusal_shape, unknown_call_shape
+from agent_md.serialization import event_shape, execution_detail, execution_shape, refusal_shape, unknown_call_shape
 
 __all__ = ["router"]
 

@@ -44,7 +44,7 @@ from agent_md.executions.sessions import Session as FoundSession
 from agent_md.executions.sessions import SessionStatus
 from agent_md.executions.views import answer_from_view, decision_view
 from agent_md.models.images import refuse_images
-from agent_md.shapes import session_shape, session_summary
+from agent_md.serialization import session_shape, session_summary
 from agent_md.webhooks.reach import check_reach
 from agent_md.webhooks.targets import check_target
 

@@ -1,4 +1,4 @@
-"""Bodies of requests and answers, for checking and for OpenAPI. The shapes themselves come from agent_md.shapes."""
+"""Bodies of requests and answers, for checking and for OpenAPI. The shapes themselves come from agent_md.serialization."""
 
 from __future__ import annotations
 

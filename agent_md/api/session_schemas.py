@@ -1,4 +1,4 @@
-"""Bodies of the sessions routes, for checking and for OpenAPI. The shapes themselves come from agent_md.shapes and
+"""Bodies of the sessions routes, for checking and for OpenAPI. The shapes themselves come from agent_md.serialization and
 agent_md.executions.chat_messages."""
 
 from __future__ import annotations

@@ -18,24 +18,29 @@ from typing import Annotated, NoReturn
 import typer
 
 from agent_md import __version__
-from agent_md.cli import (
-    answers,
+from agent_md.cli.commands import (
+    cancel,
     chat,
     checkpoint,
     completion,
     explain,
-    inspect,
+    info,
+    list_agents,
+    logs,
     new,
-    retrying,
+    pending,
+    respond,
+    retry,
     runs,
     schedule,
     server,
-    settling,
+    settle,
+    validate,
 )
 from agent_md.cli.exit_codes import INTERRUPTED
-from agent_md.cli.output import NoReader, give_up, note, remark
-from agent_md.cli.streams import person
-from agent_md.cli.text import one_line
+from agent_md.cli.terminal.output import NoReader, give_up, note, remark
+from agent_md.cli.terminal.standard_streams import person
+from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import AgentmdError, OpenFilesLimit, codes_of
 from agent_md.open_files import refuse_if_none_left
 
@@ -52,18 +57,18 @@ app = typer.Typer(
 
 app.command()(runs.run)
 app.command()(chat.chat)
-app.command()(answers.pending)
-app.command()(answers.respond)
+app.command()(pending.pending)
+app.command()(respond.respond)
 app.command()(runs.resume)
-app.command()(retrying.retry)
-app.command()(answers.cancel)
-app.command()(settling.settle)
+app.command()(retry.retry)
+app.command()(cancel.cancel)
+app.command()(settle.settle)
 app.command()(new.new)
-app.command("list")(inspect.list_agents)
-app.command()(inspect.logs)
-app.command()(inspect.validate)
+app.command("list")(list_agents.list_agents)
+app.command()(logs.logs)
+app.command()(validate.validate)
 app.command()(explain.explain)
-app.command()(inspect.info)
+app.command()(info.info)
 app.command()(schedule.schedule)
 app.command()(checkpoint.checkpoint)
 app.command()(server.start)

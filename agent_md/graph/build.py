@@ -9,9 +9,9 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send
 
-from agent_md.graph.bench import Bench
 from agent_md.graph.messages import turn_of
 from agent_md.graph.model_node import ModelNode
+from agent_md.graph.run_context import RunContext
 from agent_md.graph.state import CallTask, ThreadState
 from agent_md.graph.tool_node import ToolNode
 
@@ -22,20 +22,20 @@ TOOL_NODE = "tool"
 
 
 def build_graph(
-    bench: Bench, checkpointer: BaseCheckpointSaver[str] | None
+    run_context: RunContext, checkpointer: BaseCheckpointSaver[str] | None
 ) -> CompiledStateGraph[ThreadState, None, ThreadState, ThreadState]:
     """The compiled graph: the model, then one task per tool call of its message, then the model again, until a message
     without calls ends it."""
 
     def route(state: ThreadState) -> Any:
         turn = turn_of(state["messages"]) - 1
-        calls = bench.store.calls(bench.execution_id, turn=turn)
+        calls = run_context.store.calls(run_context.execution_id, turn=turn)
         tasks = [Send(TOOL_NODE, CallTask(turn=turn, index=c.position.index, decision=c.decision.value)) for c in calls]
         return tasks or END
 
     graph: StateGraph[ThreadState, None, ThreadState, ThreadState] = StateGraph(ThreadState)
-    graph.add_node(MODEL_NODE, ModelNode(bench))
-    graph.add_node(TOOL_NODE, ToolNode(bench), input_schema=CallTask)
+    graph.add_node(MODEL_NODE, ModelNode(run_context))
+    graph.add_node(TOOL_NODE, ToolNode(run_context), input_schema=CallTask)
     graph.add_edge(START, MODEL_NODE)
     graph.add_conditional_edges(MODEL_NODE, route, [TOOL_NODE, END])
     graph.add_edge(TOOL_NODE, MODEL_NODE)

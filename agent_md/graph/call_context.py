@@ -35,7 +35,7 @@ from agent_md.executions.model import (
     RequestSource,
     StepRecord,
 )
-from agent_md.graph.bench import Bench
+from agent_md.graph.run_context import RunContext
 from agent_md.sdk import Context, Pause, StepUnknown
 from agent_md.tools.base import Plan
 
@@ -70,19 +70,19 @@ class _Raised:
 class RunningCall:
     """`agent_md.sdk.CallContext` of one pass of one call; made anew for each pass. Safe to use from several threads."""
 
-    def __init__(self, bench: Bench, call: Call, plan: Plan) -> None:
-        self._bench = bench
+    def __init__(self, run_context: RunContext, call: Call, plan: Plan) -> None:
+        self._run_context = run_context
         self._call = call
         self._plan = plan
         self._lock = threading.Lock()
         self._known: dict[RequestId, Request] = {
             request.id: request
-            for request in bench.store.requests(bench.execution_id)
+            for request in run_context.store.requests(run_context.execution_id)
             if request.position == call.position and request.source is RequestSource.TOOL
         }
         self._seen: set[RequestId] = set()
         self._occurrences: Counter[str] = Counter()
-        self._steps: dict[int, StepRecord] = bench.store.steps(bench.execution_id, call.position)
+        self._steps: dict[int, StepRecord] = run_context.store.steps(run_context.execution_id, call.position)
         self._next_step = 0
         self._fault: str | None = None
         self._raised: list[_Raised] = []
@@ -92,16 +92,16 @@ class RunningCall:
 
     @property
     def info(self) -> Context:
-        execution = self._bench.execution
+        execution = self._run_context.execution
         # The number alone would not do: another workspace, and a new store, count from 1 too.
         unique = f"{execution.id}-{execution.created_at * 1e6:.0f}-{self._call.position}"
         return Context(
-            agent=self._bench.spec.name,
+            agent=self._run_context.spec.name,
             execution_id=execution.id,
             session_id=execution.session_id,
-            workspace=self._bench.workspace,
+            workspace=self._run_context.workspace,
             idempotency_key=f"agentmd-{unique}",
-            resolver=self._bench.resolve_path,
+            resolver=self._run_context.resolve_path,
             tool_call_id=self._call.call_id,
         )
 
@@ -111,17 +111,17 @@ class RunningCall:
             return None
         execution_id, turn, index = (int(number) for number in found.groups())
         try:
-            execution = self._bench.store.execution(ExecutionId(execution_id))
+            execution = self._run_context.store.execution(ExecutionId(execution_id))
         except UnknownExecution:
             return None
-        mine = self._bench.execution
+        mine = self._run_context.execution
         together = mine.session_id is not None and (execution.agent, execution.session_id) == (
             mine.agent,
             mine.session_id,
         )
         if execution.id != mine.id and not together:
             return None
-        call = self._bench.store.call(execution.id, Position(turn, index))
+        call = self._run_context.store.call(execution.id, Position(turn, index))
         return None if call is None else call.result
 
     def fault(self, pause: Pause | None = None) -> str | None:
@@ -182,7 +182,7 @@ class RunningCall:
         self._occurrences[digest] += 1
         suffix = digest[:12] + (f"-{occurrence}" if occurrence else "")
         return NewRequest(
-            id=RequestId(f"{self._bench.execution_id}-{self._call.position}-{suffix}"),
+            id=RequestId(f"{self._run_context.execution_id}-{self._call.position}-{suffix}"),
             position=self._call.position,
             source=RequestSource.TOOL,
             kind=kind,
@@ -191,7 +191,7 @@ class RunningCall:
             action_digest=self._plan.digest,
             tool_source=self._plan.source,
             occurrence=occurrence,
-            expires_in=self._bench.spec.confirm_timeout,
+            expires_in=self._run_context.spec.confirm_timeout,
             **fields,
         )
 
@@ -236,7 +236,7 @@ class RunningCall:
         with self._lock:
             self._check_runs()
             try:
-                self._bench.journal.begin_step(self._call.position, number, name)
+                self._run_context.journal.begin_step(self._call.position, number, name)
             except CallClosed:
                 raise Pause from None  # as for what goes on after the end of its pass: it must not be swallowed
         token = _in_step.set(True)
@@ -255,13 +255,13 @@ class RunningCall:
             refused = TypeError(f"the result of a step must be JSON: {error}")
             self._failed(number, refused)
             raise refused from None
-        self._bench.journal.end_step(self._call.position, number, kept, None)
+        self._run_context.journal.end_step(self._call.position, number, kept, None)
         return kept
 
     def _failed(self, number: int, error: Exception) -> None:
         kind = type(error)
         kept = {"module": kind.__module__, "name": kind.__qualname__, "args": _json_args(error), "text": str(error)}
-        self._bench.journal.end_step(self._call.position, number, None, kept)
+        self._run_context.journal.end_step(self._call.position, number, None, kept)
 
 
 def _current_strand() -> _Strand:

@@ -11,7 +11,7 @@ from langchain_core.messages.tool import ToolCall
 from agent_md.agents.spec import RunSettings
 from agent_md.errors import LimitReached
 from agent_md.executions.model import Usage
-from agent_md.graph.shape import provider_shape
+from agent_md.graph.message_order import provider_shape
 from agent_md.models.endings import cut_reason
 from agent_md.tools.results import one_line
 

@@ -12,12 +12,12 @@ from agent_md.errors import LimitReached, ModelFailed
 from agent_md.executions.json_values import MAX_DEPTH, is_too_deep
 from agent_md.executions.model import CallOutcome, Usage, place_of_turn
 from agent_md.executions.spending import Verdict
-from agent_md.graph.bench import Bench, HandedOver
 from agent_md.graph.gate import propose
 from agent_md.graph.limits import check_before_model_call, count_calls, not_run
+from agent_md.graph.message_order import provider_shape
 from agent_md.graph.messages import ai_id, from_stored, placeholder, text_of, to_stored, turn_of
 from agent_md.graph.outcomes import EDITED
-from agent_md.graph.shape import provider_shape
+from agent_md.graph.run_context import HandedOver, RunContext
 from agent_md.graph.state import ThreadState
 from agent_md.models.endings import cut_reason
 
@@ -33,14 +33,14 @@ _NAMELESS = "unknown"
 class ModelNode:
     """Asks the model, or gives back the message that is stored for this turn."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, run_context: RunContext) -> None:
+        self._run_context = run_context
         self._before: list[BaseMessage] | None = None
 
     async def __call__(self, state: ThreadState) -> dict[str, list[BaseMessage]]:
-        bench = self._bench
+        run_context = self._run_context
         turn = turn_of(state["messages"])
-        stored = bench.store.model_step(bench.execution_id, turn)
+        stored = run_context.store.model_step(run_context.execution_id, turn)
         if stored is None:
             direct = self._direct_answer(turn)
             stored = await self._ask(turn) if direct is None else self._give(turn, direct)
@@ -51,9 +51,9 @@ class ModelNode:
 
         With one that failed, or was refused, or is of another tool, the model goes on.
         """
-        bench = self._bench
-        calls = bench.store.calls(bench.execution_id, turn=turn - 1) if turn > 0 else []
-        tools = [bench.tools.get(call.tool) for call in calls]
+        run_context = self._run_context
+        calls = run_context.store.calls(run_context.execution_id, turn=turn - 1) if turn > 0 else []
+        tools = [run_context.tools.get(call.tool) for call in calls]
         if not all(tool is not None and tool.options.return_direct for tool in tools):
             return None
         if any(call.outcome is not CallOutcome.DONE for call in calls):
@@ -63,51 +63,63 @@ class ModelNode:
 
     def _give(self, turn: int, text: str) -> dict[str, Any]:
         """Stores the message that answers instead of the model: a conversation ends with one."""
-        message = AIMessage(text, id=ai_id(self._bench.execution_id, turn), response_metadata={"return_direct": True})
+        message = AIMessage(
+            text, id=ai_id(self._run_context.execution_id, turn), response_metadata={"return_direct": True}
+        )
         stored = _stored(message)
-        self._bench.journal.record_model_step(turn, stored, text, Usage(), [])
-        self._bench.sink.stored()
+        self._run_context.journal.record_model_step(turn, stored, text, Usage(), [])
+        self._run_context.sink.stored()
         return stored
 
     async def _ask(self, turn: int) -> dict[str, Any]:
-        bench = self._bench
-        if bench.leave():
+        run_context = self._run_context
+        if run_context.leave():
             raise HandedOver
-        messages = from_stored(bench.store.said(bench.execution_id))
-        settings = bench.spec.settings
-        used = bench.store.execution(bench.execution_id).usage
+        messages = from_stored(run_context.store.said(run_context.execution_id))
+        settings = run_context.spec.settings
+        used = run_context.store.execution(run_context.execution_id).usage
         check_before_model_call(settings, used, messages)
         if self._before is None:
-            self._before = from_stored(bench.store.seed(bench.execution_id))
+            self._before = from_stored(run_context.store.seed(run_context.execution_id))
         history = provider_shape([*self._before, *messages])
         await self._reserve(history)
-        bench.journal.begin(place_of_turn(turn))
-        message = await bench.call_model(
+        run_context.journal.begin(place_of_turn(turn))
+        message = await run_context.call_model(
             history,
-            lambda text: bench.sink.delta(bench.execution_id, turn, text),
-            lambda attempt, attempts: bench.sink.restart(bench.execution_id, turn, attempt, attempts),
+            lambda text: run_context.sink.delta(run_context.execution_id, turn, text),
+            lambda attempt, attempts: run_context.sink.restart(run_context.execution_id, turn, attempt, attempts),
         )
-        message, unusable = _placed(message, ai_id(bench.execution_id, turn), turn)
+        message, unusable = _placed(message, ai_id(run_context.execution_id, turn), turn)
         stored = _stored(message)
         message = cast(AIMessage, from_stored([stored])[0])  # what is decided on is what is stored
         cut = cut_reason(message)
         if cut is not None:
             unusable = {call["id"] or "": not_run(cut) for call in message.tool_calls}
         calls_left = settings.max_tool_calls - count_calls(messages)
-        proposals = await bench.aside(
+        proposals = await run_context.aside(
             lambda: propose(
-                *(bench.spec, bench.tools, bench.execution_id, turn, message.tool_calls, calls_left, unusable)
+                *(
+                    run_context.spec,
+                    run_context.tools,
+                    run_context.execution_id,
+                    turn,
+                    message.tool_calls,
+                    calls_left,
+                    unusable,
+                )
             )
         )
-        bench.journal.record_model_step(turn, stored, text_of(message), bench.usage_of(message), proposals, cut=cut)
-        bench.sink.stored()
+        run_context.journal.record_model_step(
+            turn, stored, text_of(message), run_context.usage_of(message), proposals, cut=cut
+        )
+        run_context.sink.stored()
         return stored
 
     async def _reserve(self, history: list[BaseMessage]) -> None:
         """Holds the money of the call that comes; waits while calls of others hold what it needs. Raises LimitReached."""
-        bench = self._bench
-        while (budget := bench.budget_of(history)) is not None:  # the day may be another after a wait
-            grant = bench.journal.reserve(budget)
+        run_context = self._run_context
+        while (budget := run_context.budget_of(history)) is not None:  # the day may be another after a wait
+            grant = run_context.journal.reserve(budget)
             if grant.verdict is Verdict.OVER:
                 raise LimitReached(grant.reason)
             if grant.verdict is Verdict.GRANTED:

@@ -15,10 +15,10 @@ from langsmith import tracing_context
 from agent_md.errors import AgentmdError
 from agent_md.executions.model import RequestId
 from agent_md.executions.threads import thread_id
-from agent_md.graph.bench import Bench
 from agent_md.graph.build import MODEL_NODE, build_graph
 from agent_md.graph.messages import ai_id, from_stored, text_of, tool_id, turn_of
-from agent_md.graph.view import OpenPause, TaskView, ThreadView
+from agent_md.graph.run_context import RunContext
+from agent_md.graph.thread_view import OpenPause, TaskView, ThreadView
 from agent_md.models.endings import cut_reason
 from agent_md.stores.checkpoints import Checkpoints
 
@@ -34,18 +34,18 @@ class Thread:
     """The thread of one execution for one drive. A thread that cannot be read is dropped and made again: the store has
     all that happened."""
 
-    def __init__(self, bench: Bench, checkpointer: Checkpoints) -> None:
+    def __init__(self, run_context: RunContext, checkpointer: Checkpoints) -> None:
         self._checkpointer = checkpointer
         self._of_file = checkpointer.made_anew
-        self._bench = bench
+        self._run_context = run_context
         self._compared = False
-        self._id = thread_id(bench.execution)
+        self._id = thread_id(run_context.execution)
         self._config: RunnableConfig = {
             "configurable": {"thread_id": self._id},
             "recursion_limit": _NO_STEP_LIMIT,
         }
-        self._seed = from_stored(bench.store.in_thread(bench.execution_id))
-        self._graph = build_graph(bench, checkpointer)
+        self._seed = from_stored(run_context.store.in_thread(run_context.execution_id))
+        self._graph = build_graph(run_context, checkpointer)
 
     async def view(self) -> ThreadView:
         """The thread as it is now."""
@@ -75,14 +75,14 @@ class Thread:
         """The last message, as the store has it, if it is the model's, without calls."""
         if not messages or messages[-1].type != "ai":
             return None
-        stored = self._bench.store.model_step(self._bench.execution_id, turn_of(messages) - 1)
+        stored = self._run_context.store.model_step(self._run_context.execution_id, turn_of(messages) - 1)
         (last,) = [None] if stored is None else from_stored([stored])
         return None if getattr(last, "tool_calls", None) else last
 
     def _has_lost_its_beginning(self, snapshot: StateSnapshot) -> bool:
         messages = _messages(snapshot)
         if messages:
-            first = self._seed[0].id if self._seed else ai_id(self._bench.execution_id, 0)
+            first = self._seed[0].id if self._seed else ai_id(self._run_context.execution_id, 0)
             return messages[0].id != first
         beginnings = [{START}] if self._seed else [{START}, {MODEL_NODE}]
         return snapshot.created_at is not None and {task.name for task in snapshot.tasks} not in beginnings
@@ -90,7 +90,7 @@ class Thread:
     def _is_ahead_of_the_store(self, snapshot: StateSnapshot) -> bool:
         finished = [message for task in snapshot.tasks for message in (task.result or {}).get("messages", ())]
         messages = [*_messages(snapshot), *finished]
-        store, execution_id = self._bench.store, self._bench.execution_id
+        store, execution_id = self._run_context.store, self._run_context.execution_id
         turn = turn_of(messages) - 1
         if turn >= 0 and store.model_step(execution_id, turn) is None:
             return True

@@ -23,11 +23,11 @@ from agent_md.executions.model import (
     Request,
     RequestSource,
 )
-from agent_md.graph.bench import Bench
 from agent_md.graph.call_context import RunningCall
 from agent_md.graph.gate import confirmation
 from agent_md.graph.messages import placeholder, to_stored, tool_message
 from agent_md.graph.outcomes import EDITED, MAY_HAVE_RUN, End, failed, settle, tool_errors, unknown, with_steps
+from agent_md.graph.run_context import RunContext
 from agent_md.graph.state import CallTask
 from agent_md.sdk import Pause, StepUnknown, current_call
 from agent_md.tools.base import CutOff, Plan, SettledState, TargetChanged, Tool
@@ -53,8 +53,8 @@ class ToolNode:
     It raises nothing but LangGraph's interrupt, errors of the store and OutOfResources: any other exception would cancel its siblings.
     """
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, run_context: RunContext) -> None:
+        self._run_context = run_context
 
     async def __call__(self, state: CallTask) -> dict[str, list[BaseMessage]]:
         position = Position(state["turn"], state["index"])
@@ -65,19 +65,19 @@ class ToolNode:
                 return _in_thread(self._message(call, call.outcome or CallOutcome.UNKNOWN, call.result or ""))
             result = await self._advance(call, asks=state["decision"] == Decision.ASK)
             if isinstance(result, End):
-                steps = self._bench.store.steps(self._bench.execution_id, position)
+                steps = self._run_context.store.steps(self._run_context.execution_id, position)
                 return self._close(call, with_steps(result, steps))
-            self._bench.journal.pause_call(position, result.requests)
-            self._bench.sink.stored()
+            self._run_context.journal.pause_call(position, result.requests)
+            self._run_context.sink.stored()
 
     def _call(self, position: Position) -> Call:
-        call = self._bench.store.call(self._bench.execution_id, position)
+        call = self._run_context.store.call(self._run_context.execution_id, position)
         if call is None:
-            raise AgentmdError(f"execution {self._bench.execution_id} has no call {position} in its journal")
+            raise AgentmdError(f"execution {self._run_context.execution_id} has no call {position} in its journal")
         return call
 
     def _requests(self, position: Position) -> list[Request]:
-        everything = self._bench.store.requests(self._bench.execution_id)
+        everything = self._run_context.store.requests(self._run_context.execution_id)
         return [request for request in everything if request.position == position]
 
     def _wait(self, position: Position) -> None:
@@ -88,15 +88,15 @@ class ToolNode:
     def _message(self, call: Call, outcome: CallOutcome, text: str) -> ToolMessage:
         """What the model is told of a closed call; the whole text is in the store."""
         if call.tool not in RESERVED_NAMES:  # those bound their results themselves
-            limit = self._bench.spec.settings.max_tool_result_bytes
-            text = for_model(text, f"{self._bench.execution_id}-{call.position}", limit)
-        return tool_message(self._bench.execution_id, call, outcome, text)
+            limit = self._run_context.spec.settings.max_tool_result_bytes
+            text = for_model(text, f"{self._run_context.execution_id}-{call.position}", limit)
+        return tool_message(self._run_context.execution_id, call, outcome, text)
 
     def _close(self, call: Call, end: End) -> dict[str, list[BaseMessage]]:
         text = storable(end.text)
         message = self._message(call, end.outcome, text)
-        self._bench.journal.finish_call(call.position, end.state, end.outcome, text, to_stored(message))
-        self._bench.sink.stored()
+        self._run_context.journal.finish_call(call.position, end.state, end.outcome, text, to_stored(message))
+        self._run_context.sink.stored()
         return _in_thread(message)
 
     async def _advance(self, call: Call, *, asks: bool) -> End | _Ask:
@@ -111,7 +111,7 @@ class ToolNode:
         return result
 
     async def _advance_allowed(self, call: Call, gate: list[Request], *, asks: bool) -> End | _Ask:
-        tool = self._bench.tools.get(call.tool)
+        tool = self._run_context.tools.get(call.tool)
         if tool is None:
             return _gone(call)
         if call.state is CallState.STARTED:
@@ -123,7 +123,9 @@ class ToolNode:
         if gate:
             return await self._run_approved(call, tool, gate)
         if asks or call.decision is Decision.ASK:
-            raise AgentmdError(f"call {call.position} of execution {self._bench.execution_id} has lost its request")
+            raise AgentmdError(
+                f"call {call.position} of execution {self._run_context.execution_id} has lost its request"
+            )
         return await self._run_unasked(call, tool)
 
     async def _run_unasked(self, call: Call, tool: Tool) -> End | _Ask:
@@ -166,7 +168,7 @@ class ToolNode:
         target = plan.preview.resolved if plan.preview else None
         changed = "is gone, and would be made as a new file: it was removed" if plan.makes_file else "was changed"
         request = confirmation(
-            *(self._bench.spec, self._bench.execution_id, call.position, tool, args, plan),
+            *(self._run_context.spec, self._run_context.execution_id, call.position, tool, args, plan),
             occurrence=gate[-1].occurrence + 1 if gate else 1,
             why=f"{target or 'its source'} {changed} {since}",
         )
@@ -174,8 +176,8 @@ class ToolNode:
 
     async def _perform(self, call: Call, tool: Tool, args: dict[str, Any], plan: Plan) -> End | _Ask:
         """One pass of the tool; `started` is stored before it. Raises TargetChanged when nothing was done."""
-        running = RunningCall(self._bench, call, plan)
-        self._bench.journal.start_call(call.position, args, plan.effect)
+        running = RunningCall(self._run_context, call, plan)
+        self._run_context.journal.start_call(call.position, args, plan.effect)
         token = current_call.set(running)
         try:
             async with asyncio.timeout(tool.options.timeout) as limit:
@@ -184,7 +186,7 @@ class ToolNode:
             fault = running.fault(pause)
             return _said(failed(ToolError(fault))) if fault else _Ask(tuple(running.asked))
         except OutOfResources:
-            self._bench.journal.put_back(call.position, call.state)
+            self._run_context.journal.put_back(call.position, call.state)
             raise
         except (TargetChanged, ClaimLost, StoreError):
             raise
@@ -202,7 +204,7 @@ class ToolNode:
                 args = tool.validate(given)
                 return args, tool.plan(args)
 
-        result: tuple[dict[str, Any], Plan] = await self._bench.aside(planned)
+        result: tuple[dict[str, Any], Plan] = await self._run_context.aside(planned)
         return result
 
 

@@ -10,7 +10,7 @@ from langchain_anthropic import ChatAnthropic
 from langchain_core.language_models import BaseChatModel
 
 from agent_md.agents.spec import ModelRef, RunSettings
-from agent_md.models.silence import silence_of
+from agent_md.models.timeouts import timeout_of
 
 __all__ = ["anthropic_model"]
 
@@ -45,7 +45,7 @@ def anthropic_model(ref: ModelRef, settings: RunSettings, key: str) -> BaseChatM
         "temperature": settings.temperature,
         "max_tokens": settings.max_tokens,
         "max_retries": 0,
-        "timeout": silence_of(settings),
+        "timeout": timeout_of(settings),
         "output_version": "v0",
     }
     return _Claude(**options)

@@ -13,7 +13,7 @@ from langchain_google_genai import ChatGoogleGenerativeAI
 
 from agent_md.agents.spec import ModelRef, RunSettings
 from agent_md.errors import UsageError
-from agent_md.models.silence import silence_of
+from agent_md.models.timeouts import timeout_of
 
 __all__ = ["google_model"]
 
@@ -44,7 +44,7 @@ def google_model(ref: ModelRef, settings: RunSettings, key: str) -> BaseChatMode
         "max_tokens": settings.max_tokens,
         "max_retries": 1,
         "output_version": "v0",
-        "timeout": silence_of(settings),
+        "timeout": timeout_of(settings),
         # Under the name of either HTTP client that may be there: the key would go along, to anybody's server.
         "client_args": {"follow_redirects": False, "allow_redirects": False},
     }

@@ -13,7 +13,7 @@ from ollama import ChatResponse
 
 from agent_md.agents.spec import ModelRef, RunSettings
 from agent_md.models.failures import ProviderFailure
-from agent_md.models.silence import silence_of
+from agent_md.models.timeouts import timeout_of
 
 __all__ = ["ollama_model"]
 
@@ -50,7 +50,7 @@ def ollama_model(ref: ModelRef, settings: RunSettings, key: str | None) -> BaseC
     """A client that asks once a call, at this machine's Ollama if no address is given, whatever the process's
     environment says."""
     assert ref.base_url is not None
-    connection: dict[str, Any] = {"timeout": silence_of(settings), "follow_redirects": False}
+    connection: dict[str, Any] = {"timeout": timeout_of(settings), "follow_redirects": False}
     if key is not None:
         connection["headers"] = {"Authorization": f"Bearer {key}"}
     options: dict[str, Any] = {

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from agent_md.agents.spec import ModelRef, RunSettings
 from agent_md.models.failures import ProviderFailure
 from agent_md.models.responses_api import needs_responses
-from agent_md.models.silence import silence_of
+from agent_md.models.timeouts import timeout_of
 
 __all__ = ["local_model", "openai_model"]
 
@@ -119,7 +119,7 @@ def local_model(ref: ModelRef, settings: RunSettings, key: str | None) -> BaseCh
 
 
 def _options(ref: ModelRef, settings: RunSettings, key: str, address: str) -> dict[str, Any]:
-    client = _client(key, address, silence_of(settings))
+    client = _client(key, address, timeout_of(settings))
     return {
         "model": ref.name,
         "api_key": key,

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_md.agents.spec import AgentSpec
-from agent_md.models.answering import stream_answer
 from agent_md.models.factory import close_model, key_values, make_chat_model, remedy, with_address
+from agent_md.models.history_format import briefed, for_model
 from agent_md.models.retry import RetryPolicy, call_with_retry
-from agent_md.models.sending import briefed, for_model
+from agent_md.models.streaming import stream_answer
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -21,7 +21,7 @@ __all__ = ["SpecModel"]
 
 
 class SpecModel:
-    """Callable as `agent_md.graph.bench.CallModel`. A drive that never calls it needs no key and no client.
+    """Callable as `agent_md.graph.run_context.CallModel`. A drive that never calls it needs no key and no client.
 
     `tools` are declarations in OpenAI's function form, which every client of LangChain takes. `briefing` gives what the
     model is told at the end of the system message; it is asked at each call and stored nowhere.

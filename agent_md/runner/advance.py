@@ -35,8 +35,8 @@ from agent_md.executions.model import (
     Status,
     place_of_call,
 )
-from agent_md.graph.bench import Bench, HandedOver
 from agent_md.graph.outcomes import closing
+from agent_md.graph.run_context import HandedOver, RunContext
 from agent_md.graph.thread import Thread
 from agent_md.open_files import limit_behind
 from agent_md.ports import Ending, Journal, ProgressSink, Store
@@ -57,10 +57,10 @@ _POLL_S = 0.05
 _CANCEL_GRACE_S = 1.8
 """More than a tool that is given up needs at the most."""
 
-MakeBench = Callable[[Execution, AgentSpec, Journal, ProgressSink], Bench]
+MakeBench = Callable[[Execution, AgentSpec, Journal, ProgressSink], RunContext]
 """Makes the parts for one drive; raises nothing that depends on this process (its model call may raise UsageError)."""
 
-Aside = Callable[[Callable[[], Bench]], Awaitable[Bench]]
+Aside = Callable[[Callable[[], RunContext]], Awaitable[RunContext]]
 """Calls a function that may run code of custom tools off the driver's loop."""
 
 OpenCheckpointer = Callable[[], "Checkpoints"]
@@ -82,14 +82,14 @@ class Runner:
         self,
         store: Store,
         checkpointer: OpenCheckpointer,
-        make_bench: MakeBench,
+        make_run_context: MakeBench,
         *,
         aside: Aside,
         poll: float = _POLL_S,
     ) -> None:
         self._store = store
         self._checkpointer = checkpointer
-        self._make_bench = make_bench
+        self._make_run_context = make_run_context
         self._aside = aside
         self._poll = poll
 
@@ -150,13 +150,13 @@ class Runner:
             return ending
         journal.begin(BETWEEN)
         spec = AgentSpec.from_json(self._store.spec(execution.id))
-        bench = await self._aside(lambda: self._make_bench(execution, spec, journal, sink))  # imports tools
-        bench = replace(bench, leave=leave)
-        tools.update(bench.tools)
+        run_context = await self._aside(lambda: self._make_run_context(execution, spec, journal, sink))  # imports tools
+        run_context = replace(run_context, leave=leave)
+        tools.update(run_context.tools)
         try:
-            return await self._outcome(bench)
+            return await self._outcome(run_context)
         finally:
-            await bench.close()
+            await run_context.close()
 
     def _after(self, error: Exception, journal: Journal, tools: Mapping[str, Tool]) -> bool:
         """What becomes of an execution whose drive raised this; False = it is queued for another attempt."""
@@ -195,20 +195,22 @@ class Runner:
         )
         return self._ending(execution.id, {}, Status.ERROR, str(error))
 
-    async def _outcome(self, bench: Bench) -> Ending | None:
+    async def _outcome(self, run_context: RunContext) -> Ending | None:
         """Drives to the end or to a wait (None); what ends an execution on the way is turned into its ending."""
         try:
-            self._obey_cancel(bench.execution_id)
-            finished = await self._supervise(bench)
+            self._obey_cancel(run_context.execution_id)
+            finished = await self._supervise(run_context)
         except _CancelRequested as request:
             reason = f"cancelled by {request.by}"
-            return self._ending(bench.execution_id, bench.tools, Status.ABORTED, reason, ended_by=request.by)
+            return self._ending(
+                run_context.execution_id, run_context.tools, Status.ABORTED, reason, ended_by=request.by
+            )
         except LimitReached as error:
-            return self._ending(bench.execution_id, bench.tools, Status.ABORTED, str(error))
+            return self._ending(run_context.execution_id, run_context.tools, Status.ABORTED, str(error))
         except WorkTimeout as error:
-            return self._ending(bench.execution_id, bench.tools, Status.TIMEOUT, str(error))
+            return self._ending(run_context.execution_id, run_context.tools, Status.TIMEOUT, str(error))
         except ModelFailed as error:
-            return self._ending(bench.execution_id, bench.tools, Status.ERROR, str(error))
+            return self._ending(run_context.execution_id, run_context.tools, Status.ERROR, str(error))
         return None if finished is None else Ending(Status.SUCCESS, output=finished.output, cut=finished.cut)
 
     def _ending(
@@ -239,23 +241,23 @@ class Runner:
             return ""
         return f". Approved, and not run: {', '.join(place_of_call(call.position, call.tool) for call in calls)}"
 
-    async def _supervise(self, bench: Bench) -> Finished | None:
+    async def _supervise(self, run_context: RunContext) -> Finished | None:
         """Works until done, cancelled or out of time; gives the answer, or None when the execution waits. To ask for the
         time is the sign of life by which the work of a drive that is killed is counted."""
-        timeout = bench.spec.settings.timeout
+        timeout = run_context.spec.settings.timeout
         version: int | None = None
-        work = asyncio.create_task(self._work(bench))
+        work = asyncio.create_task(self._work(run_context))
         try:
             while not work.done():
-                if (bench.execution.work_ms + bench.journal.worked_ms()) / 1000 >= timeout:
+                if (run_context.execution.work_ms + run_context.journal.worked_ms()) / 1000 >= timeout:
                     raise WorkTimeout(f"settings.timeout: {timeout:g} s of work are used up")
                 if (current := self._store.version()) != version:
                     version = current
-                    self._obey_cancel(bench.execution_id)
+                    self._obey_cancel(run_context.execution_id)
                 await asyncio.wait({work}, timeout=self._poll)
             finished = await work
             if finished is not None:  # who was asked to cancel since the last look does not end as a success
-                self._obey_cancel(bench.execution_id)
+                self._obey_cancel(run_context.execution_id)
             return finished
         finally:
             if not work.done():
@@ -269,11 +271,11 @@ class Runner:
         if by is not None:
             raise _CancelRequested(by)
 
-    async def _work(self, bench: Bench) -> Finished | None:
+    async def _work(self, run_context: RunContext) -> Finished | None:
         """Takes one step of the table after the other; gives the answer, or None when the execution waits."""
-        thread = Thread(bench, self._checkpointer())
+        thread = Thread(run_context, self._checkpointer())
         while True:
-            match next_step(await thread.view(), self._answered(bench.execution_id)):
+            match next_step(await thread.view(), self._answered(run_context.execution_id)):
                 case Seed():
                     await thread.start()
                 case Finished() as finished:
@@ -282,7 +284,7 @@ class Runner:
                     thread.forget()
                     raise AgentmdError("the thread ended without an answer of the model")
                 case Park(waits):
-                    if bench.journal.park(waits):
+                    if run_context.journal.park(waits):
                         return None
                 case Wake(interrupt_ids):
                     await thread.wake(interrupt_ids)

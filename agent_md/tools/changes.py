@@ -19,7 +19,7 @@ from agent_md.tools.arguments import action_digest, object_schema, refuse_argume
 from agent_md.tools.base import Plan, Settled, SettledState, TargetChanged
 from agent_md.tools.diffs import as_text, content_diff, kind_of, new_file_diff
 from agent_md.tools.files import PATH, FileTool
-from agent_md.tools.places import ABSENT, Place, digest_of_bytes, open_place
+from agent_md.tools.pinned_path import ABSENT, PinnedPath, digest_of_bytes, open_pinned
 from agent_md.tools.replacing import MoreThanOnce, NotThere, TooLarge, replaced
 
 __all__ = ["FileDelete", "FileEdit", "FileMove", "FileWrite"]
@@ -74,19 +74,19 @@ class _ChangingTool(FileTool, ABC):
         return Settled(SettledState.NOT_DONE if now == effect.before else SettledState.CHANGED)
 
     @abstractmethod
-    def _draft(self, args: dict[str, Any], places: Sequence[Place]) -> _Draft:
+    def _draft(self, args: dict[str, Any], places: Sequence[PinnedPath]) -> _Draft:
         """Raises ToolError if the change cannot be made."""
 
     @abstractmethod
-    def _apply(self, draft: _Draft, places: Sequence[Place]) -> None: ...
+    def _apply(self, draft: _Draft, places: Sequence[PinnedPath]) -> None: ...
 
     @abstractmethod
     def _result(self, args: dict[str, Any]) -> str: ...
 
-    def _states(self, places: Sequence[Place]) -> tuple[str, ...]:
+    def _states(self, places: Sequence[PinnedPath]) -> tuple[str, ...]:
         return tuple(place.state() for place in places)
 
-    def _planned(self, args: dict[str, Any], places: Sequence[Place], draft: _Draft) -> Plan:
+    def _planned(self, args: dict[str, Any], places: Sequence[PinnedPath], draft: _Draft) -> Plan:
         before = _states_text(places, draft.before)
         return Plan(
             digest=action_digest(self.name, args, before, *(place.stamp() for place in places)),
@@ -96,23 +96,23 @@ class _ChangingTool(FileTool, ABC):
         )
 
     @contextmanager
-    def _places(self, args: dict[str, Any]) -> Iterator[list[Place]]:
+    def _places(self, args: dict[str, Any]) -> Iterator[list[PinnedPath]]:
         with ExitStack() as stack:
             resolved = [self._sandbox.resolve(args[name], write=True) for name in self.path_arguments]
-            yield [stack.enter_context(open_place(self._sandbox, target)) for target in resolved]
+            yield [stack.enter_context(open_pinned(self._sandbox, target)) for target in resolved]
 
     @contextmanager
-    def _with_folder(self, place: Place) -> Iterator[Place]:
+    def _with_folder(self, place: PinnedPath) -> Iterator[PinnedPath]:
         """The place, its folders made if they are missing."""
         if place.has_folder:
             yield place
         else:
-            with open_place(self._sandbox, place.resolved, create=True) as made:
+            with open_pinned(self._sandbox, place.resolved, create=True) as made:
                 yield made
 
 
 class _WritingTool(_ChangingTool):
-    def _apply(self, draft: _Draft, places: Sequence[Place]) -> None:
+    def _apply(self, draft: _Draft, places: Sequence[PinnedPath]) -> None:
         with self._with_folder(places[0]) as place:
             place.replace(draft.data, draft.before[0])
 
@@ -129,7 +129,7 @@ class FileWrite(_WritingTool):
         _check_texts(self.name, args, "content")
         return args
 
-    def _draft(self, args: dict[str, Any], places: Sequence[Place]) -> _Draft:
+    def _draft(self, args: dict[str, Any], places: Sequence[PinnedPath]) -> _Draft:
         (place,) = places
         content: str = args["content"]
         data = content.encode()
@@ -141,7 +141,7 @@ class FileWrite(_WritingTool):
             data=data,
         )
 
-    def _diff(self, place: Place, before: str, content: str) -> str:
+    def _diff(self, place: PinnedPath, before: str, content: str) -> str:
         subject = place.resolved.subject
         if before == ABSENT:
             return new_file_diff(subject, content)
@@ -178,7 +178,7 @@ class FileEdit(_WritingTool):
             raise refuse_arguments(self.name, ["new_text: is the same as old_text"])
         return args
 
-    def _draft(self, args: dict[str, Any], places: Sequence[Place]) -> _Draft:
+    def _draft(self, args: dict[str, Any], places: Sequence[PinnedPath]) -> _Draft:
         (place,) = places
         size = place.existing().st_size
         if size > _TEXT_LIMIT:
@@ -210,7 +210,7 @@ class FileMove(_ChangingTool):
     )
     path_arguments = ("source", "destination")
 
-    def _draft(self, args: dict[str, Any], places: Sequence[Place]) -> _Draft:
+    def _draft(self, args: dict[str, Any], places: Sequence[PinnedPath]) -> _Draft:
         source, destination = places
         size = source.existing().st_size
         if source.resolved.path == destination.resolved.path:
@@ -226,13 +226,13 @@ class FileMove(_ChangingTool):
             ),
         )
 
-    def _states(self, places: Sequence[Place]) -> tuple[str, ...]:
+    def _states(self, places: Sequence[PinnedPath]) -> tuple[str, ...]:
         source, destination = places
         if source.is_half_moved_to(destination):
             return source.state(), ABSENT
         return super()._states(places)
 
-    def _apply(self, draft: _Draft, places: Sequence[Place]) -> None:
+    def _apply(self, draft: _Draft, places: Sequence[PinnedPath]) -> None:
         source, destination = places
         with self._with_folder(destination) as target:
             source.move_to(target, draft.before[0])
@@ -248,7 +248,7 @@ class FileDelete(_ChangingTool):
     description = "Deletes a file; folders cannot be deleted."
     parameters = object_schema({"path": PATH})
 
-    def _draft(self, args: dict[str, Any], places: Sequence[Place]) -> _Draft:
+    def _draft(self, args: dict[str, Any], places: Sequence[PinnedPath]) -> _Draft:
         (place,) = places
         size = place.existing().st_size
         return _Draft(
@@ -257,14 +257,14 @@ class FileDelete(_ChangingTool):
             preview=Preview(resolved=str(place.resolved.path), size=size, type=_kind(place)),
         )
 
-    def _apply(self, draft: _Draft, places: Sequence[Place]) -> None:
+    def _apply(self, draft: _Draft, places: Sequence[PinnedPath]) -> None:
         places[0].remove(draft.before[0])
 
     def _result(self, args: dict[str, Any]) -> str:
         return f"File deleted: {args['path']}"
 
 
-def _states_text(places: Sequence[Place], states: Sequence[str]) -> str:
+def _states_text(places: Sequence[PinnedPath], states: Sequence[str]) -> str:
     pairs = zip((str(place.resolved.path) for place in places), states, strict=True)
     return json.dumps(list(pairs), separators=(",", ":"))
 
@@ -304,6 +304,6 @@ def _replaced(path: str, text: str | None, args: dict[str, Any]) -> str:
         ) from None
 
 
-def _kind(place: Place) -> str:
+def _kind(place: PinnedPath) -> str:
     with place.open() as file:
         return kind_of(file.read(_HEAD))

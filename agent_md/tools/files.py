@@ -7,7 +7,7 @@ from typing import Any
 from agent_md.executions.model import CallEffect, Preview
 from agent_md.tools.arguments import action_digest, check_arguments, object_schema, refuse_arguments
 from agent_md.tools.base import Plan, Settled, SettledState, ToolOptions
-from agent_md.tools.places import open_place
+from agent_md.tools.pinned_path import open_pinned
 from agent_md.tools.reading import Reading
 from agent_md.tools.sandbox import Sandbox
 
@@ -75,7 +75,7 @@ class FileRead(FileTool):
 
     def plan(self, args: dict[str, Any]) -> Plan:
         resolved = self._sandbox.resolve(args["path"], write=False)
-        with open_place(self._sandbox, resolved) as place:
+        with open_pinned(self._sandbox, resolved) as place:
             size = place.existing().st_size
         return Plan(
             digest=action_digest(self.name, args, str(resolved.path)),
@@ -83,7 +83,10 @@ class FileRead(FileTool):
         )
 
     async def run(self, args: dict[str, Any], plan: Plan) -> str:
-        with open_place(self._sandbox, self._sandbox.resolve(args["path"], write=False)) as place, place.open() as file:
+        with (
+            open_pinned(self._sandbox, self._sandbox.resolve(args["path"], write=False)) as place,
+            place.open() as file,
+        ):
             reading = Reading(place.shown, file, args.get("limit", _LINES))
             if "byte" in args:
                 return reading.from_byte(args["byte"])

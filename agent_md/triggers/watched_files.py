@@ -13,7 +13,7 @@ from agent_md.errors import ToolError
 from agent_md.ports import Clock
 from agent_md.tools.forbidden import real_path
 from agent_md.tools.globbing import FileSearch, PathPattern
-from agent_md.tools.places import ABSENT, Place, open_place
+from agent_md.tools.pinned_path import ABSENT, PinnedPath, open_pinned
 from agent_md.tools.sandbox import Resolved, Root, Sandbox
 
 __all__ = ["Content", "Found", "Looked", "WatchedFiles"]
@@ -93,7 +93,7 @@ class WatchedFiles:
     def read(self, file: Resolved) -> Content | None:
         """What is in a file; None if it is gone. Raises nothing for one that cannot be read: that is its content."""
         try:
-            with open_place(self._sandbox, file) as place:
+            with open_pinned(self._sandbox, file) as place:
                 return _content(place, self._clock())
         except ToolError as error:
             if isinstance(error.__cause__, PermissionError):
@@ -189,7 +189,7 @@ def _stamp(found: os.stat_result) -> str:
     return f"{found.st_ino}:{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}"
 
 
-def _content(place: Place, now: float) -> Content | None:
+def _content(place: PinnedPath, now: float) -> Content | None:
     before = place.stat()
     state = place.state()
     if before is None or state == ABSENT:

@@ -18,7 +18,7 @@ from agent_md.executions.firings import FileState, Followed, NewFiring, ToolRun,
 from agent_md.executions.model import TriggerKind
 from agent_md.ports import Clock, Firings
 from agent_md.tools.builtin import BUILTIN_NAMES
-from agent_md.tools.places import ABSENT
+from agent_md.tools.pinned_path import ABSENT
 from agent_md.tools.sandbox import Sandbox
 from agent_md.triggers.change_sets import Settling, changes_between, message_of
 from agent_md.triggers.watched_files import Content, Looked, WatchedFiles

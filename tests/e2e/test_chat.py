@@ -8,7 +8,7 @@ import uuid
 
 import pytest
 
-from agent_md.cli.workspace import login
+from agent_md.cli.command_context import login
 from agent_md.executions.model import Status, TriggerKind
 from agent_md.executions.sessions import SessionStatus
 from tests.support.agent_folder import AgentFolder, call

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_md.cli.checkpoint import size_text
+from agent_md.cli.commands.checkpoint import size_text
 from agent_md.executions.model import Status
 from agent_md.executions.threads import owner_of
 from tests.support.agent_folder import AgentFolder, call

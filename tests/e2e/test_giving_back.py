@@ -14,11 +14,11 @@ import pytest
 from agent_md.api.address import Address, read_address
 from agent_md.api.server import Listen, serve
 from agent_md.app import App
-from agent_md.cli.attend import attend
-from agent_md.cli.runs import choose_output
-from agent_md.cli.server import start_anew
-from agent_md.cli.showing import Showing
-from agent_md.cli.workspace import open_app
+from agent_md.cli.command_context import open_app
+from agent_md.cli.commands.server import start_anew
+from agent_md.cli.drive.drive_or_follow import attend
+from agent_md.cli.drive.event_follower import Showing
+from agent_md.cli.drive.run_output import choose_output
 from agent_md.executions.model import Claim, Execution, ExecutionId, Status
 from tests.support.children import leave_after, open_streams
 from tests.support.processes import preload

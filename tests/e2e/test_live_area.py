@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from agent_md.cli.live import LiveArea
-from agent_md.cli.screen import Screen
+from agent_md.cli.terminal.live_rows import LiveArea
+from agent_md.cli.views.screen import Screen
 from tests.support.emulator import Emulator
 from tests.support.on_terminal import FunctionTerminal
 

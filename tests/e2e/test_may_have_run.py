@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agent_md.cli.workspace import login
+from agent_md.cli.command_context import login
 from agent_md.executions.model import Status
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.gates import GATES, open_gate, until_begun

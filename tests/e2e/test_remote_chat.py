@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-import agent_md.cli.remote_chat  # noqa: F401 - so that forks have it
+import agent_md.cli.remote.remote_chat  # noqa: F401 - so that forks have it
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.chatting import Piped, on_screen, ready, say
 from tests.support.forked_terminal import ForkedTerminal

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import agent_md.cli.remote_chat  # noqa: F401 - so that forks have it
+import agent_md.cli.remote.remote_chat  # noqa: F401 - so that forks have it
 from tests.support.agent_folder import AgentFolder
 from tests.support.chatting import Piped, on_screen, ready, say
 from tests.support.foreign_sessions import CLOSE, ForeignServer, Reply, foreign_server

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.cli.workspace import login
+from agent_md.cli.command_context import login
 from agent_md.executions.model import Status
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.terminal import Terminal

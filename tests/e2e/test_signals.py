@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from agent_md.cli.workspace import login
+from agent_md.cli.command_context import login
 from agent_md.executions.model import Outcome, Status
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.forked_terminal import ForkedTerminal

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent_md.executions.model import CallOutcome, ExecutionId, Status
+from agent_md.graph.message_order import provider_shape
 from agent_md.graph.messages import from_stored
-from agent_md.graph.shape import provider_shape
 from tests.support.agent_folder import AgentFolder
 from tests.support.driving import KIT
 from tests.support.processes import Finished

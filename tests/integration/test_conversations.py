@@ -15,8 +15,8 @@ from langchain_core.messages import AIMessage, BaseMessage
 from agent_md.errors import ConversationBusy, ConversationWaiting
 from agent_md.executions.history import LONGEST_RESULT
 from agent_md.executions.model import Execution, Status, TriggerKind
+from agent_md.graph.message_order import provider_shape
 from agent_md.graph.messages import from_stored
-from agent_md.graph.shape import provider_shape
 from tests.support.clock import ManualClock
 from tests.support.driving import Replies, Turn, Workspace, call, turn
 from tests.support.gemini import GeminiServer, calls, text

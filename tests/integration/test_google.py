@@ -26,11 +26,11 @@ from langchain_core.messages import (
 from agent_md.agents.spec import ModelRef, RunSettings
 from agent_md.errors import MissingKey, ModelFailed, UsageError
 from agent_md.executions.model import Usage
-from agent_md.models.answering import stream_answer
 from agent_md.models.factory import close_model, key_values, make_chat_model
 from agent_md.models.failures import Failure, ProviderFailure
 from agent_md.models.pricing import Prices
 from agent_md.models.retry import RetryPolicy, call_with_retry
+from agent_md.models.streaming import stream_answer
 from agent_md.models.usage import usage_of
 from tests.support.gemini import Failure as ServerFailure
 from tests.support.gemini import GeminiServer, Turn, call_part, calls, text

@@ -14,10 +14,10 @@ from agent_md.agents.spec import ModelRef, RunSettings
 from agent_md.errors import UsageError
 from agent_md.executions.chat_messages import chat_message, human_message, shown_text, stored_message
 from agent_md.executions.images import image_block
-from agent_md.models.answering import stream_answer
 from agent_md.models.factory import close_model, make_chat_model
+from agent_md.models.history_format import for_model
 from agent_md.models.images import refuse_images, takes_images
-from agent_md.models.sending import for_model
+from agent_md.models.streaming import stream_answer
 from tests.support.provider_server import saying
 from tests.support.providers import KEY, KEYS, PROVIDERS, model_at, provider_server
 

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage
 from agent_md.errors import AnswerConflict
 from agent_md.executions.model import CallOutcome, CallState, EventType, Outcome, RequestKind, Status
 from agent_md.executions.texts import LONGEST_ERROR
-from agent_md.graph.bench import Bench
+from agent_md.graph.run_context import RunContext
 from agent_md.ports import NewAnswer
 from agent_md.runner.advance import Runner
 from tests.support.clock import ManualClock
@@ -377,9 +377,9 @@ class TestCancel:
         work.script({"text": "Late.", "delay": "60s"})
         app = work.app
 
-        def make(*parts: Any) -> Bench:
+        def make(*parts: Any) -> RunContext:
             app.store.request_cancel(work.execution.id, "cli:ann")
-            return app._bench(*parts)
+            return app._run_context(*parts)
 
         runner = Runner(app.store, app._checkpointer, make, aside=app.parts.tool_threads.aside)
         for _ in range(3):
@@ -400,7 +400,7 @@ class TestCancel:
                 assert work.app.store.claim_to_cancel(work.execution.id, work.app.worker) is None
 
         app = work.app
-        runner = Runner(app.store, app._checkpointer, app._bench, aside=app.parts.tool_threads.aside, poll=60)
+        runner = Runner(app.store, app._checkpointer, app._run_context, aside=app.parts.tool_threads.aside, poll=60)
         asyncio.run(runner.advance(work.create(), Sink(cancel)))
         self.check_aborted(work)
 
@@ -416,7 +416,7 @@ class TestCancel:
 
         parts = work.app.parts
         runner = Runner(
-            work.app.store, work.app._checkpointer, work.app._bench, aside=parts.tool_threads.aside, poll=60
+            work.app.store, work.app._checkpointer, work.app._run_context, aside=parts.tool_threads.aside, poll=60
         )
         asyncio.run(runner.advance(work.create(), Sink(cancel)))
         self.check_aborted(work)

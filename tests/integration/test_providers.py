@@ -23,11 +23,11 @@ from langchain_core.messages import (
 
 from agent_md.agents.spec import ModelRef, RunSettings
 from agent_md.errors import ModelFailed
-from agent_md.models.answering import stream_answer
 from agent_md.models.factory import close_model, key_values, make_chat_model
 from agent_md.models.failures import ProviderFailure
+from agent_md.models.history_format import for_model
 from agent_md.models.retry import RetryPolicy, call_with_retry
-from agent_md.models.sending import for_model
+from agent_md.models.streaming import stream_answer
 from tests.support.provider_server import Failure, Received, calling, saying
 from tests.support.providers import KEY, KEYS, PROVIDERS, model_at, provider_server
 

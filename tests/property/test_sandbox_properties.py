@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agent_md.agents.spec import PathMount
 from agent_md.errors import ToolError
 from agent_md.tools.diffs import content_diff
-from agent_md.tools.places import open_place
+from agent_md.tools.pinned_path import open_pinned
 from tests.support.file_sandbox import FORBIDDEN_FILES, make_workspace, sandbox_on
 
 NAMES = ["notes.txt", "sub", "out", "ws", "ws-secret", "key.txt", "agents", "cleaner.md", "_config", ".env", "data"]
@@ -87,7 +87,7 @@ def test_reading_never_shows_a_secret(path: str, links: list[str]) -> None:
     with workspace_with_links(links) as workspace:
         sandbox = sandbox_on(workspace)
         try:
-            with open_place(sandbox, sandbox.resolve(path, write=False)) as place, place.open() as file:
+            with open_pinned(sandbox, sandbox.resolve(path, write=False)) as place, place.open() as file:
                 assert file.read() != b"secret"
         except ToolError:
             return

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 
-from agent_md.models.answering import stream_answer
 from agent_md.models.script import ScriptModel
 from agent_md.models.script_file import Conversation, Script, ScriptCall, Turn
+from agent_md.models.streaming import stream_answer
 
 _json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -9,10 +9,10 @@ import sys
 import termios
 from typing import Any
 
-import agent_md.cli.line_editor  # noqa: F401 - so that forks have it
-from agent_md.cli.interruptible import run_interruptible
-from agent_md.cli.prompt import PromptClosed, TerminalPrompt, ask_request
-from agent_md.cli.screen import Screen
+import agent_md.cli.terminal.line_editor  # noqa: F401 - so that forks have it
+from agent_md.cli.asking.prompt import PromptClosed, TerminalPrompt, ask_request
+from agent_md.cli.terminal.interruptible import run_interruptible
+from agent_md.cli.views.screen import Screen
 from tests.support.children import open_streams
 from tests.support.on_terminal import FunctionTerminal
 from tests.support.prompt_program import REQUESTS

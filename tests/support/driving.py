@@ -25,7 +25,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from agent_md.app import App
 from agent_md.executions.model import Call, Claim, Event, Execution, ExecutionId, Position, Request, Status
-from agent_md.graph.bench import Bench
+from agent_md.graph.run_context import RunContext
 from agent_md.ports import Clock, Store
 from agent_md.settings import load_settings
 from agent_md.stores.sqlite.store import SqliteStore
@@ -113,9 +113,9 @@ class _WatchedApp(App):
             self._store.settle_overdue()
         return super().store
 
-    def _bench(self, *args: Any, **kwargs: Any) -> Bench:
-        bench = super()._bench(*args, **kwargs)
-        return replace(bench, call_model=self.watcher.watched(bench))
+    def _run_context(self, *args: Any, **kwargs: Any) -> RunContext:
+        run_context = super()._run_context(*args, **kwargs)
+        return replace(run_context, call_model=self.watcher.watched(run_context))
 
 
 class Workspace:
@@ -194,13 +194,13 @@ class Workspace:
     def close(self) -> None:
         self.app.close()
 
-    def watched(self, bench: Bench) -> Callable[..., Awaitable[AIMessage]]:
+    def watched(self, run_context: RunContext) -> Callable[..., Awaitable[AIMessage]]:
         async def call_model(
             history: Sequence[BaseMessage], on_text: Callable[[str], None], on_retry: Callable[[int, int], None]
         ) -> AIMessage:
             check_provider_shape(history)
             self.histories.append(list(history))
-            return await (self.model or bench.call_model)(history, on_text, on_retry)
+            return await (self.model or run_context.call_model)(history, on_text, on_retry)
 
         return call_model
 

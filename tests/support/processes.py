@@ -169,12 +169,12 @@ def _count_writes(path: Path, kill_before: int | None) -> None:
 
 def preload() -> None:
     """Imports what the command line imports late, so that forks have it."""
-    import agent_md.cli.line_editor
     import agent_md.cli.main
+    import agent_md.cli.terminal.line_editor
     import agent_md.graph.build
     import agent_md.graph.foreign_interrupt
-    import agent_md.models.answering
     import agent_md.models.script
+    import agent_md.models.streaming
     import agent_md.runner.advance
     import agent_md.stores.checkpoints
     import agent_md.tools.builtin

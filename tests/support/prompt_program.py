@@ -12,8 +12,8 @@ import sys
 import threading
 from dataclasses import replace
 
-from agent_md.cli.prompt import PromptClosed, TerminalPrompt, ask_request
-from agent_md.cli.screen import Screen
+from agent_md.cli.asking.prompt import PromptClosed, TerminalPrompt, ask_request
+from agent_md.cli.views.screen import Screen
 from agent_md.executions.model import (
     ExecutionId,
     Position,

@@ -10,9 +10,9 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Too
 from langchain_core.messages.tool import tool_call, tool_call_chunk
 
 from agent_md.agents.spec import ModelRef
-from agent_md.models.assembling import assemble
+from agent_md.models.chunk_merging import assemble
 from agent_md.models.failures import ProviderFailure
-from agent_md.models.sending import for_model
+from agent_md.models.history_format import for_model
 
 END = AIMessageChunk("", response_metadata={"model_provider": "openai", "finish_reason": "tool_calls"})
 

@@ -9,7 +9,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 
 from agent_md.agents.briefing import briefing
 from agent_md.agents.spec import AgentSpec, ModelRef, PathMount
-from agent_md.models.sending import briefed
+from agent_md.models.history_format import briefed
 
 BERLIN = datetime(2026, 11, 30, 9, 5, tzinfo=ZoneInfo("Europe/Berlin"))
 PLAIN = AgentSpec("a", "Work.", ModelRef("script", "a"))

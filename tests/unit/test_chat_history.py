@@ -9,8 +9,8 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from agent_md.cli.chat_completion import ChatCompleter
-from agent_md.cli.chat_history import ChatHistory
+from agent_md.cli.chat.completion import ChatCompleter
+from agent_md.cli.chat.history import ChatHistory
 
 FILE = "chat-history.jsonl"
 

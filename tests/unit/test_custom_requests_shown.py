@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from agent_md.cli.questions import listed, summary, unasked
-from agent_md.cli.screen import Screen
-from agent_md.cli.short_json import short_json
-from agent_md.cli.tables import PendingRow, pending_table
-from agent_md.cli.text import is_suspicious, width_of
+from agent_md.cli.views.questions import listed, summary, unasked
+from agent_md.cli.views.screen import Screen
+from agent_md.cli.views.short_json import short_json
+from agent_md.cli.views.tables import PendingRow, pending_table
+from agent_md.cli.views.visible_text import is_suspicious, width_of
 from agent_md.executions.model import Request, RequestKind
 from tests.support.samples import NOON, ask
 

@@ -8,9 +8,9 @@ import pytest
 
 from agent_md.agents.spec import AgentSpec, ModelRef, RunSettings, Trigger
 from agent_md.agents.verdicts import Subjects, ToolFacts, possible_verdicts
-from agent_md.cli.explain import Explanation, lines_of, shape_of
-from agent_md.cli.screen import PLAIN, Screen
-from agent_md.cli.text import width_of
+from agent_md.cli.commands.explain import Explanation, lines_of, shape_of
+from agent_md.cli.views.screen import PLAIN, Screen
+from agent_md.cli.views.visible_text import width_of
 
 SPEC = AgentSpec("reporter", "", ModelRef("script", "reporter"), icon="🥝", source_path="agents/reporter.md")
 

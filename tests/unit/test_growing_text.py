@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_md.cli.growing import GrowingText, VisiblePieces
-from agent_md.cli.text import visible
+from agent_md.cli.views.streaming_text import GrowingText, VisiblePieces
+from agent_md.cli.views.visible_text import visible
 from tests.support.emulator import Emulator
 from tests.support.hostile import HOSTILE
 

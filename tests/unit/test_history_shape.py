@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from agent_md.graph.shape import provider_shape
+from agent_md.graph.message_order import provider_shape
 from tests.support.provider_shape import check_provider_shape
 
 ASKED = HumanMessage("Hello")

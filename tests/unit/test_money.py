@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_md.cli.money import dollars
+from agent_md.cli.views.money import dollars
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent_md.agents.spec import AgentSpec, ModelRef, NotifyTarget, Secret
+from agent_md.assembly import Assembly
 from agent_md.errors import ConfigInvalid
-from agent_md.parts import AgentParts
 from agent_md.settings import load_settings
 
 SPEC_PARTS = {
@@ -23,7 +23,7 @@ def system_prompt(folder: Path, body: str, environ: Mapping[str, str]) -> str:
     (folder / ".env").write_text("OF_DOTENV=in-the-file\nFLAG=true\n")
     settings = load_settings(folder, environ=environ, cwd=folder, home=folder)
     spec = AgentSpec("a", body, ModelRef("script", "a"), **SPEC_PARTS)  # type: ignore[arg-type]
-    return AgentParts(settings).prompt(spec, (), None).system
+    return Assembly(settings).prompt(spec, (), None).system
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from agent_md.errors import ToolError
 from agent_md.tools.base import TargetChanged
-from agent_md.tools.places import ABSENT, digest_of_bytes, open_place
+from agent_md.tools.pinned_path import ABSENT, digest_of_bytes, open_pinned
 from agent_md.tools.sandbox import Sandbox
 from tests.support.file_sandbox import make_workspace, sandbox_on
 
@@ -31,11 +31,11 @@ def names(workspace: Path) -> set[str]:
 
 
 def test_states(sandbox: Sandbox, workspace: Path) -> None:
-    with open_place(sandbox, sandbox.resolve("notes.txt", write=True)) as place:
+    with open_pinned(sandbox, sandbox.resolve("notes.txt", write=True)) as place:
         assert place.state() == digest_of_bytes(b"one\ntwo\n")
         (workspace / "notes.txt").unlink()
         assert place.state() == ABSENT
-    with open_place(sandbox, sandbox.resolve("no/such/file", write=True)) as place:
+    with open_pinned(sandbox, sandbox.resolve("no/such/file", write=True)) as place:
         assert not place.has_folder
         assert place.state() == ABSENT
 
@@ -43,7 +43,7 @@ def test_states(sandbox: Sandbox, workspace: Path) -> None:
 def test_a_huge_file_is_known_without_reading_it(sandbox: Sandbox, workspace: Path) -> None:
     with (workspace / "huge.bin").open("wb") as file:
         file.truncate(300 * 1024 * 1024)
-    with open_place(sandbox, sandbox.resolve("huge.bin", write=True)) as place:
+    with open_pinned(sandbox, sandbox.resolve("huge.bin", write=True)) as place:
         before = place.state()
         assert before.startswith("stat:")
         os.utime(workspace / "huge.bin", ns=(1, 1))
@@ -52,24 +52,24 @@ def test_a_huge_file_is_known_without_reading_it(sandbox: Sandbox, workspace: Pa
 
 def test_a_stale_replacement_leaves_everything_as_it_is(sandbox: Sandbox, workspace: Path) -> None:
     before = names(workspace)
-    with open_place(sandbox, sandbox.resolve("notes.txt", write=True)) as place, pytest.raises(TargetChanged):
+    with open_pinned(sandbox, sandbox.resolve("notes.txt", write=True)) as place, pytest.raises(TargetChanged):
         place.replace(b"new", STALE)
-    with open_place(sandbox, sandbox.resolve("notes.txt", write=True)) as place, pytest.raises(TargetChanged):
+    with open_pinned(sandbox, sandbox.resolve("notes.txt", write=True)) as place, pytest.raises(TargetChanged):
         place.replace(b"new", ABSENT)
     assert names(workspace) == before
     assert (workspace / "notes.txt").read_text() == "one\ntwo\n"
 
 
 def test_a_stale_removal_removes_nothing(sandbox: Sandbox, workspace: Path) -> None:
-    with open_place(sandbox, sandbox.resolve("notes.txt", write=True)) as place, pytest.raises(TargetChanged):
+    with open_pinned(sandbox, sandbox.resolve("notes.txt", write=True)) as place, pytest.raises(TargetChanged):
         place.remove(STALE)
     assert (workspace / "notes.txt").exists()
 
 
 def test_a_stale_move_moves_nothing(sandbox: Sandbox, workspace: Path) -> None:
     with (
-        open_place(sandbox, sandbox.resolve("notes.txt", write=True)) as source,
-        open_place(sandbox, sandbox.resolve("moved.txt", write=True)) as destination,
+        open_pinned(sandbox, sandbox.resolve("notes.txt", write=True)) as source,
+        open_pinned(sandbox, sandbox.resolve("moved.txt", write=True)) as destination,
     ):
         with pytest.raises(TargetChanged):
             source.move_to(destination, STALE)
@@ -81,7 +81,7 @@ def test_a_stale_move_moves_nothing(sandbox: Sandbox, workspace: Path) -> None:
 
 
 def test_a_place_that_becomes_something_else_is_refused(sandbox: Sandbox, workspace: Path, tmp_path: Path) -> None:
-    with open_place(sandbox, sandbox.resolve("notes.txt", write=True)) as place:
+    with open_pinned(sandbox, sandbox.resolve("notes.txt", write=True)) as place:
         (workspace / "notes.txt").unlink()
         os.link(workspace / ".env", workspace / "notes.txt")
         with pytest.raises(ToolError, match="not a path that this agent may use"), place.open():
@@ -102,6 +102,6 @@ def test_errors_of_the_system_are_errors_of_the_tool(sandbox: Sandbox) -> None:
     resolved = sandbox.resolve("notes.txt/x", write=True)
     with (
         pytest.raises(ToolError, match=r"^notes\.txt/x cannot be used: Not a directory$"),
-        open_place(sandbox, resolved),
+        open_pinned(sandbox, resolved),
     ):
         pass

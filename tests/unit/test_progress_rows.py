@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from agent_md.cli.live import LiveArea
-from agent_md.cli.progress import Progress
-from agent_md.cli.screen import Screen
+from agent_md.cli.drive.progress import Progress
+from agent_md.cli.terminal.live_rows import LiveArea
+from agent_md.cli.views.screen import Screen
 from agent_md.executions.model import Execution, Position
 from agent_md.ports import Store
 from tests.support.memory_store import MemoryStore

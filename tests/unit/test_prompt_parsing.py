@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_md.cli.parsing import parse_choice, parse_confirm, parse_json, parse_text
+from agent_md.cli.asking.answer_parsing import parse_choice, parse_confirm, parse_json, parse_text
 from agent_md.errors import AnswerRefused
 
 OPTIONS = ("staging", "production", "a, b", "1")

@@ -5,7 +5,7 @@ from datetime import UTC
 
 import pytest
 
-from agent_md.cli.questions import (
+from agent_md.cli.views.questions import (
     QuestionText,
     decision_text,
     question_texts,
@@ -14,8 +14,8 @@ from agent_md.cli.questions import (
     summary,
     withdrawn,
 )
-from agent_md.cli.screen import Painter, Screen, Style
-from agent_md.cli.text import width_of, wrapped
+from agent_md.cli.views.screen import Painter, Screen, Style
+from agent_md.cli.views.visible_text import width_of, wrapped
 from agent_md.executions.model import Answer, Drift, Outcome, Preview, Request, RequestKind
 from tests.support.samples import NOON, answered, ask, guard
 from tests.support.structured import option, question

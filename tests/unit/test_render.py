@@ -4,8 +4,8 @@ from datetime import UTC
 
 import pytest
 
-from agent_md.cli.render import RunView, header
-from agent_md.cli.screen import Painter, Screen, unpainted
+from agent_md.cli.views.event_lines import RunView, header
+from agent_md.cli.views.screen import Painter, Screen, unpainted
 from agent_md.executions.model import CallOutcome, Event, EventType, Outcome
 from tests.support.samples import NOON, ai, an_event, answered, complete, guard, result
 

@@ -6,8 +6,8 @@ import termios
 
 import pytest
 
-from agent_md.cli.prompt import can_prompt
-from agent_md.cli.screen import Painter, Screen, Style, unpainted
+from agent_md.cli.asking.prompt import can_prompt
+from agent_md.cli.views.screen import Painter, Screen, Style, unpainted
 
 
 class Terminal(io.StringIO):

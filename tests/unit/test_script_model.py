@@ -12,11 +12,11 @@ from langchain_core.tools import tool
 from agent_md.agents.spec import ModelRef
 from agent_md.errors import codes_of
 from agent_md.executions.model import Usage
-from agent_md.models.answering import stream_answer
 from agent_md.models.failures import ProviderFailure
 from agent_md.models.pricing import Prices
 from agent_md.models.script import ScriptFailed, ScriptModel
 from agent_md.models.script_file import ScriptInvalid, load_script
+from agent_md.models.streaming import stream_answer
 from agent_md.models.usage import usage_of
 
 REF = ModelRef("script", "play")

@@ -7,7 +7,7 @@ from typing import Any
 from agent_md.agents.spec import AgentSpec, ModelRef, PathMount, Trigger
 from agent_md.executions.model import Drift, EventType, ExecutionId, Outcome, Preview, RequestKind, Status, Usage
 from agent_md.executions.sessions import Session, SessionStatus
-from agent_md.shapes import (
+from agent_md.serialization import (
     PathStep,
     agent_detail,
     agent_shape,

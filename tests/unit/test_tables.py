@@ -6,8 +6,8 @@ from datetime import UTC
 import pytest
 
 from agent_md.agents.spec import AgentSpec, ModelRef, Trigger
-from agent_md.cli.screen import Screen
-from agent_md.cli.tables import (
+from agent_md.cli.views.screen import Screen
+from agent_md.cli.views.tables import (
     AgentRow,
     PendingRow,
     agents_table,
@@ -16,9 +16,9 @@ from agent_md.cli.tables import (
     request_prefixes,
     trigger_text,
 )
-from agent_md.cli.text import width_of
+from agent_md.cli.views.visible_text import width_of
 from agent_md.executions.model import Drift, ExecutionId, RequestId, RequestKind, Status, Usage
-from agent_md.shapes import PathStep
+from agent_md.serialization import PathStep
 from tests.support.samples import NOON, an_execution, ask, guard
 
 SCREEN = Screen(zone=UTC)

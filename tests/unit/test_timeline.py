@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agent_md.cli.screen import Screen
-from agent_md.cli.timeline import Timeline
-from agent_md.cli.times import spent
+from agent_md.cli.views.durations import spent
+from agent_md.cli.views.screen import Screen
+from agent_md.cli.views.timeline import Timeline
 from agent_md.executions.model import (
     CallOutcome,
     Event,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_md.cli.text import (
+from agent_md.cli.views.visible_text import (
     cut,
     fold,
     is_suspicious,

@@ -16,7 +16,7 @@ from agent_md.agents.registry import Registry, scan
 from agent_md.executions.firings import Firing, FiringState, NewFiring
 from agent_md.executions.model import CallEffect, Execution, ExecutionId, NewExecution, Status, TriggerKind
 from agent_md.tools.forbidden import Forbidden
-from agent_md.tools.places import ABSENT, digest_of_bytes
+from agent_md.tools.pinned_path import ABSENT, digest_of_bytes
 from agent_md.tools.sandbox import Sandbox
 from agent_md.triggers.starting import MOST_A_MINUTE, FiringStarter
 from agent_md.triggers.watches import MOST_HOPS, AgentWatch, WatchLook

@@ -16,10 +16,10 @@ from agent_md.errors import UsageError
 from agent_md.executions.deliveries import Delivery, HookEvent, event_id_of
 from agent_md.executions.model import EventType, ExecutionId, HookTarget, Status
 from agent_md.webhooks.body import body_of, told_in
-from agent_md.webhooks.doubts import doubts
 from agent_md.webhooks.schedule import GIVE_UP_AFTER_S, next_attempt
 from agent_md.webhooks.signing import headers_for, key_of
 from agent_md.webhooks.targets import check_target, filled, lane_of, named_targets, notify_target
+from agent_md.webhooks.warnings import target_warnings
 from tests.support.samples import an_event, an_execution
 
 SPEC = AgentSpec(
@@ -47,7 +47,7 @@ class TestWhatReachesNobody:
         ],
     )
     def test_a_token_or_a_secret_that_is_of_no_use(self, environ: dict[str, str], said: list[str]) -> None:
-        found = doubts(SPEC, environ, ())
+        found = target_warnings(SPEC, environ, ())
         assert len(found) == len(said)
         assert all(part in text for part, text in zip(said, found, strict=True))
         assert all("nothing is sent to a.example" in text and "a b" not in text for text in found)
@@ -68,8 +68,8 @@ class TestWhatReachesNobody:
     )
     def test_an_address_that_is_private(self, host: str, allowed: tuple[str, ...], *, reached: bool) -> None:
         spec = replace(SPEC, notify=(NotifyTarget(f"http://{host}:80/x"), NotifyTarget(f"http://{host}/y")))
-        assert (doubts(spec, {}, allowed) == []) is reached
-        assert len(doubts(spec, {}, allowed)) <= 1
+        assert (target_warnings(spec, {}, allowed) == []) is reached
+        assert len(target_warnings(spec, {}, allowed)) <= 1
 
 
 class TestSigning:

@@ -9,7 +9,7 @@ from agent_md.errors import ConversationWaiting, IdempotencyMismatch
 from agent_md.executions.chat_messages import shown_text
 from agent_md.executions.model import EventType, ExecutionId, NewExecution, Status, WorkerId
 from agent_md.ports import Idempotency
-from agent_md.stores.sqlite import writes
+from agent_md.stores.sqlite import shared_statements
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import ACTIVE
 
@@ -63,7 +63,7 @@ def refuse_if_waiting(db: Database, new: NewExecution, floor: int) -> None:
     """Raises ConversationWaiting if an execution of the same conversation, numbered above `floor`, has an open request."""
     rows = db.all(
         f"SELECT DISTINCT x.id FROM executions x JOIN requests r ON r.execution_id = x.id"
-        f" WHERE {ACTIVE} AND x.agent = ? AND x.session_id IS ? AND x.parent_id IS NULL AND {writes.OPEN}"
+        f" WHERE {ACTIVE} AND x.agent = ? AND x.session_id IS ? AND x.parent_id IS NULL AND {shared_statements.OPEN}"
         " AND x.id > ? ORDER BY x.id",
         *(new.agent, new.session_id, floor),
     )
@@ -106,9 +106,11 @@ def insert_execution(
         "trigger": new.trigger,
         "session_id": new.session_id,
     }
-    writes.add_event(db, execution_id, "system", EventType.SYSTEM, "Started", started, now)
+    shared_statements.add_event(db, execution_id, "system", EventType.SYSTEM, "Started", started, now)
     if new.seed:
         human = new.seed[-1]
         content = human.get("data", {}).get("content")
-        writes.add_event(db, execution_id, "human", EventType.HUMAN, shown_text(content), {"message": human}, now)
+        shared_statements.add_event(
+            db, execution_id, "human", EventType.HUMAN, shown_text(content), {"message": human}, now
+        )
     return ExecutionId(execution_id)

@@ -28,7 +28,7 @@ from agent_md.executions.model import (
 )
 from agent_md.executions.spending import Budget, Grant
 from agent_md.ports import Clock, Ending, NewAnswer, Workers
-from agent_md.stores.sqlite import spending, writes
+from agent_md.stores.sqlite import shared_statements, spending
 from agent_md.stores.sqlite.claims import add_attempt, place_in_flight
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import EXECUTION, OUTPUT, dump, to_execution
@@ -83,7 +83,7 @@ class SqliteJournal:
             self._counted = worked
 
     def _event(self, key: str, type: EventType, message: str, data: dict[str, Any], at: float) -> bool:
-        new = writes.add_event(self._db, self._claim.execution_id, key, type, message, data, at)
+        new = shared_statements.add_event(self._db, self._claim.execution_id, key, type, message, data, at)
         if new:
             self._progress()
         return new
@@ -97,7 +97,7 @@ class SqliteJournal:
         self._db.run("DELETE FROM attempts WHERE execution_id = ?", self._claim.execution_id)
 
     def _open(self, request: NewRequest, at: float) -> None:
-        if writes.open_request(self._db, self._claim.execution_id, request, at):
+        if shared_statements.open_request(self._db, self._claim.execution_id, request, at):
             self._progress()
 
     def begin(self, place: str) -> None:
@@ -280,7 +280,7 @@ class SqliteJournal:
 
     def _open_ids(self) -> dict[RequestId, None]:
         rows = self._db.all(
-            f"SELECT r.id FROM requests r WHERE r.execution_id = ? AND {writes.OPEN} ORDER BY r.seq",
+            f"SELECT r.id FROM requests r WHERE r.execution_id = ? AND {shared_statements.OPEN} ORDER BY r.seq",
             self._claim.execution_id,
         )
         return {RequestId(row[0]): None for row in rows}
@@ -307,7 +307,9 @@ class SqliteJournal:
                 self._close_call(position, state, outcome, text, None, now)
             for request_id in self._open_ids():
                 cancelled = NewAnswer(request_id, Outcome.CANCELLED, None)
-                writes.add_answer(self._db, self._claim.execution_id, cancelled, ending.ended_by or "policy", now)
+                shared_statements.add_answer(
+                    self._db, self._claim.execution_id, cancelled, ending.ended_by or "policy", now
+                )
             self._leave(ending.status)
             self._db.run(
                 "UPDATE executions SET finished_at = max(?, coalesce(started_at, created_at)), error = ?, cut = ? WHERE id = ?",

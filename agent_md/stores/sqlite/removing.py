@@ -13,7 +13,7 @@ from typing import Any
 from agent_md.executions.model import ExecutionId
 from agent_md.executions.retention import Removable
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.openings import LEFT_TRACES, SqliteOpenings, message_count, referred_to
+from agent_md.stores.sqlite.initial_messages import LEFT_TRACES, SqliteOpenings, message_count, referred_to
 from agent_md.stores.sqlite.rows import ACTIVE, dump
 
 __all__ = ["Removals"]

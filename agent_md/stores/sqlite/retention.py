@@ -8,7 +8,7 @@ from agent_md.executions.model import ExecutionId
 from agent_md.executions.retention import Removable
 from agent_md.ports import Clock
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.openings import SqliteOpenings
+from agent_md.stores.sqlite.initial_messages import SqliteOpenings
 from agent_md.stores.sqlite.removing import Removals
 from agent_md.stores.sqlite.rows import ACTIVE, dump
 

@@ -17,7 +17,7 @@ from agent_md.executions.model import Event, Execution, ExecutionId, NewExecutio
 from agent_md.executions.sessions import Session, SessionStatus
 from agent_md.ports import Clock
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.openings import LEFT_TRACES, Conversation
+from agent_md.stores.sqlite.initial_messages import LEFT_TRACES, Conversation
 from agent_md.stores.sqlite.rows import ACTIVE, EVENT, EXECUTION, REQUEST, dump, to_event, to_execution, to_request
 
 __all__ = ["SqliteSessions"]

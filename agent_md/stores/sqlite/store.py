@@ -41,12 +41,12 @@ from agent_md.executions.model import (
 )
 from agent_md.executions.spending import Refusal, RefusalKind
 from agent_md.ports import AnswerReceipt, Clock, Idempotency, Journal, NewAnswer, Workers
-from agent_md.stores.sqlite import creating, settling, spending, writes
+from agent_md.stores.sqlite import creating, settling, shared_statements, spending
 from agent_md.stores.sqlite.claims import Claims
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.firings import SqliteFirings
+from agent_md.stores.sqlite.initial_messages import SqliteOpenings, messages_of
 from agent_md.stores.sqlite.journal import SqliteJournal
-from agent_md.stores.sqlite.openings import SqliteOpenings, messages_of
 from agent_md.stores.sqlite.outbox import SqliteOutbox
 from agent_md.stores.sqlite.refusals import add_refusal, refusals
 from agent_md.stores.sqlite.retention import SqliteRetention
@@ -137,7 +137,7 @@ class SqliteStore:
                 return self.execution(first)
             conversation = self.sessions.conversation(new)
             if skip_if_waiting and new.parent_id is None:
-                writes.expire_overdue(self._db, now)
+                shared_statements.expire_overdue(self._db, now)
                 creating.refuse_if_waiting(self._db, new, conversation.floor)
             if new.budget is not None:
                 spending.refuse_if_spent(self._db, new.agent, new.budget)
@@ -321,7 +321,7 @@ class SqliteStore:
     def next_deadline(self) -> float | None:
         (earliest,) = self._db.one(
             f"SELECT min(r.expires_at) FROM requests r JOIN executions x ON x.id = r.execution_id"
-            f" WHERE {ACTIVE} AND {writes.OPEN}"
+            f" WHERE {ACTIVE} AND {shared_statements.OPEN}"
         )
         return None if earliest is None else float(earliest)
 
@@ -330,16 +330,16 @@ class SqliteStore:
     ) -> AnswerReceipt:
         with self._db.write():
             now = self._clock()
-            writes.expire_overdue(self._db, now, only=[answer.request_id for answer in answers])
+            shared_statements.expire_overdue(self._db, now, only=[answer.request_id for answer in answers])
             requests = [self.request(answer.request_id) for answer in answers]
             execution = self.execution(_same_execution(requests))
             conflict = _first_conflict(requests, answers)
             if conflict is None:
                 fresh = [new for new, request in zip(answers, requests, strict=True) if request.open]
                 for new in fresh:
-                    writes.add_answer(self._db, execution.id, new, by, now)
+                    shared_statements.add_answer(self._db, execution.id, new, by, now)
                 if fresh:
-                    writes.wake(self._db, execution.id)
+                    shared_statements.wake(self._db, execution.id)
                 claim = self._claim_if_queued(execution.id, claim_for)
         if conflict is not None:  # the expiry that it may have lost to is stored by now
             raise conflict
@@ -358,7 +358,7 @@ class SqliteStore:
         if deadline is None or deadline > now:
             return []
         with self._db.write():
-            return writes.expire_overdue(self._db, now)
+            return shared_statements.expire_overdue(self._db, now)
 
     # Events
 

@@ -1,0 +1,139 @@
+"""What an agent is made of in this workspace: its prompt, its tools, its sandbox, the prices of its model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_md.agents.rules import hides
+from agent_md.agents.spec import AgentSpec
+from agent_md.agents.text import Prompt, render
+from agent_md.errors import UsageError
+from agent_md.executions.days import local_midnight
+from agent_md.executions.spending import LATE_S, Budget
+from agent_md.models.estimate import estimate_call, estimate_first_call
+from agent_md.models.factory import KEY_VARIABLES
+from agent_md.models.pricing import Prices, load_prices
+from agent_md.settings import Settings
+from agent_md.tools.base import Tool
+from agent_md.tools.threads import MOST_ABANDONED, ToolThreads
+
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
+    from agent_md.tools.sandbox import Sandbox
+
+__all__ = ["Assembly"]
+
+
+_SHORTEST_SECRET = 8
+"""A shorter value, such as `true`, is no secret, and other variables may have it too."""
+
+
+class Assembly:
+    """Makes parts of agents from the workspace's settings."""
+
+    def __init__(self, settings: Settings, on_exhausted: Callable[[str], None] = lambda _: None) -> None:
+        """`on_exhausted` is called with the reason when too many threads of tools did not end."""
+        self.settings = settings
+        self.tool_threads = ToolThreads(lambda: on_exhausted(f"{MOST_ABANDONED} threads of tools did not end"))
+        """What custom tools of this process run on."""
+
+    def close(self) -> None:
+        """Ends what tools left running, as far as it can be ended."""
+        self.tool_threads.close()
+
+    @cached_property
+    def prices(self) -> Prices:
+        """What models cost, as it was when first asked for. Raises ConfigInvalid for a mistake in the user's file."""
+        return load_prices(self.settings.prices)
+
+    @property
+    def scripts_dir(self) -> Path:
+        """Where the scripts of script models are."""
+        return self.settings.agents_dir / "_config" / "scripts"
+
+    def prompt(self, spec: AgentSpec, args: Sequence[str], message: str | None) -> Prompt:
+        """The system and human messages of a new execution. Raises UsageError naming a variable that is missing."""
+        environ = self.settings.environment()
+        return render(
+            *(spec.body, args, message, environ, self._never_in_prompts(spec, environ)),
+            placeholders=[secret.name for secret in spec.secrets],
+        )
+
+    def _never_in_prompts(self, spec: AgentSpec, environ: Mapping[str, str]) -> Collection[str]:
+        """The variables that hold a secret, by their name or because their value is that of one that does."""
+        hooks = [text for target in spec.notify for text in (target.token, target.secret) if text is not None]
+        named = {
+            *(*self.settings.dotenv, *KEY_VARIABLES, "AGENTMD_API_KEY"),
+            *(secret.name for secret in spec.secrets),
+            *(text.removeprefix("${").removesuffix("}") for text in hooks),
+        }
+        values = {environ[name] for name in named if len(environ.get(name, "")) >= _SHORTEST_SECRET}
+        return named | {name for name, value in environ.items() if value in values}
+
+    def budget(
+        self,
+        spec: AgentSpec,
+        history: Sequence[BaseMessage] | None = None,
+        declarations: Sequence[Mapping[str, Any]] = (),
+    ) -> Budget | None:
+        """What limits the money of a model call with this history, None = of the first one of a new execution. None if
+        the agent has no limit of a day."""
+        limit = spec.settings.max_cost_usd_per_day
+        if limit is None:
+            return None
+        if history is None:
+            estimate = estimate_first_call(spec, self.scripts_dir)
+        else:
+            estimate = estimate_call(spec, history, declarations, self.prices, self.scripts_dir)
+        now = time.time()
+        return Budget(limit, local_midnight(now), now - LATE_S, estimate.price, estimate.is_bound)
+
+    def tools(self, spec: AgentSpec, *, lenient: bool = False) -> dict[str, Tool]:
+        """The tools of an agent by name. With `lenient` a module that cannot be loaded is left out, else UsageError."""
+        from agent_md.graph.foreign_interrupt import foreign_interrupts
+        from agent_md.tools.builtin import RESERVED_NAMES, builtin_tools
+        from agent_md.tools.custom import load_custom_tools
+        from agent_md.tools.long_results import ResultRead
+
+        tools: list[Tool] = list(builtin_tools(self.sandbox(spec), lambda path: hides(spec, path)))
+        for group in [[module] for module in spec.tools] if lenient else [list(spec.tools)]:
+            try:
+                tools += load_custom_tools(
+                    self.settings.tools_dir,
+                    group,
+                    reserved=RESERVED_NAMES,
+                    surroundings=foreign_interrupts,
+                    workspace=self.settings.workspace,
+                    threads=self.tool_threads,
+                )
+            except UsageError:
+                if not lenient:
+                    raise
+        if spec.tools:
+            tools.append(ResultRead(spec.settings.max_tool_result_bytes))
+        return {tool.name: tool for tool in tools}
+
+    def sandbox(self, spec: AgentSpec) -> Sandbox:
+        """What its file tools may reach."""
+        from agent_md.tools.forbidden import Forbidden
+        from agent_md.tools.sandbox import Sandbox
+
+        settings = self.settings
+        forbidden = Forbidden(
+            settings.agents_dir,
+            folders=(settings.state_dir, settings.tools_dir, settings.skills_dir),
+            files=(
+                settings.database,
+                settings.checkpoint_database,
+                settings.mcp_config,
+                settings.workspace / "config.yaml",  # it says what is guarded
+                settings.workspace / ".env",  # also under the name of what it links to
+                *([] if settings.prices is None else [settings.prices]),  # limits on money are kept by it
+            ),
+        )
+        return Sandbox(settings.workspace, spec.paths, forbidden)

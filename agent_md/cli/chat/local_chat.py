@@ -1,0 +1,183 @@
+"""`chat` with an agent of this workspace: each turn is an execution that this process drives."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from contextlib import suppress
+
+from agent_md.api.address import server_takes_over
+from agent_md.app import App
+from agent_md.cli.agent_notes import warn_unavailable
+from agent_md.cli.chat.flow import COMMANDS, ChatLines, ChatOver, code_of_chat, messages_to_agent, nobody_reads
+from agent_md.cli.chat.message_input import Messages, messages_of
+from agent_md.cli.command_context import screen, terminal
+from agent_md.cli.drive.drive_or_follow import attend
+from agent_md.cli.drive.event_follower import Showing
+from agent_md.cli.drive.run_output import TextOutput
+from agent_md.cli.exit_codes import INTERRUPTED, WAITING
+from agent_md.cli.terminal.live_rows import LiveArea
+from agent_md.cli.terminal.output import NoReader, remark
+from agent_md.cli.views.chat_texts import HELP, beginning, continuing, totals, way_back
+from agent_md.errors import ConversationBusy, ConversationWaiting, StoreError, UnknownSession, UsageError
+from agent_md.executions.chat_messages import chat_message
+from agent_md.executions.model import Claim, Execution, ExecutionId, Status, TriggerKind, Usage
+
+__all__ = ["local_chat"]
+
+
+def local_chat(app: App, agent: str, session_id: str) -> int:
+    """Talks with the agent in the session of this id, which may be new; gives the exit code.
+
+    On a terminal questions are asked; else messages are the lines of standard input, and a question ends it with 3.
+    """
+    prompt = terminal(asks=True)
+    messages = messages_of(prompt, COMMANDS, folder=app.settings.workspace, state_dir=app.settings.state_dir)
+    return _Chat(app, agent, session_id, messages, asks=prompt is not None).run()
+
+
+class _TurnOutput(TextOutput):
+    """A run without its header: the chat has one."""
+
+    lost = False
+    """Whether something of it reached nobody."""
+
+    def begin(self, execution: Execution, model: str) -> None:
+        """Nothing."""
+
+    def _say(self, line: str) -> None:
+        try:
+            super()._say(line)
+        except (NoReader, OSError):
+            self.lost = True
+            raise
+
+
+class _Chat:
+    def __init__(self, app: App, agent: str, session_id: str, messages: Messages, *, asks: bool) -> None:
+        self._app = app
+        self._store = app.store
+        self._agent = agent
+        self._session = session_id
+        self._messages = messages
+        self._asks = asks
+        self._lines = ChatLines(talks=asks)
+        self._exists = False
+        self._before: dict[ExecutionId, Usage] = {}
+        """What each turn had used when this chat took it up."""
+
+    def run(self) -> int:
+        """Takes turns until the messages end; gives the exit code."""
+        try:
+            return code_of_chat(self._talk)
+        finally:
+            self._end()
+
+    def _talk(self) -> int:
+        self._begin()
+        self._finish_open_turns()
+        code = 0
+        for text in messages_to_agent(self._messages, self._lines.explain, HELP, typed=self._asks):
+            try:
+                code = self._turn(text)
+            except UnknownSession:
+                raise UnknownSession(
+                    f"the session {self._session} of {self._agent} was deleted meanwhile, and the agent knows nothing "
+                    f"of it any more. Your message was not sent; `agentmd chat {shlex.quote(self._agent)}` begins a "
+                    "new session"
+                ) from None
+            except UsageError as error:
+                if not self._asks:
+                    raise
+                remark(f"{error}\nYour message was not sent.")
+        return 0 if self._asks else code
+
+    # Turns
+
+    def _turn(self, text: str) -> int:
+        execution = self._start(text)
+        self._exists = True
+        model = str(self._app.spec_of(execution).model)
+        return self._attend(execution.id, Claim(execution.id, self._app.worker, execution.epoch), model)
+
+    def _start(self, text: str) -> Execution:
+        """A new turn, after those that somebody else began in this session meanwhile."""
+        while True:
+            try:
+                return self._app.start(
+                    self._agent,
+                    message=text,
+                    trigger=TriggerKind.CHAT,
+                    session_id=self._session,
+                    session_must_exist=self._exists,
+                    exclusive=True,
+                )
+            except (ConversationBusy, ConversationWaiting):
+                self._finish_open_turns()
+
+    def _attend(self, execution_id: ExecutionId, claim: Claim | None, model: str | None) -> int:
+        shown = screen()
+        output = _TurnOutput(self._agent, shown, LiveArea.of(shown))
+        self._before.setdefault(execution_id, self._store.execution(execution_id).usage)
+        showing = Showing(self._app, execution_id, output, new=model)
+        may_drive: Callable[[], bool] = self._may_take_over if model is None else lambda: True
+        code = attend(self._app, showing, claim, terminal(asks=self._asks), may_drive=may_drive)
+        left = not self._store.execution(execution_id).status.final
+        if left and code == WAITING and not self._asks:
+            self._lines.tell("What follows on standard input was not sent.")
+        if left or (code == INTERRUPTED and not self._asks):
+            raise ChatOver(code)
+        if output.lost and not self._asks:
+            nobody_reads(self._lines.tell, code)
+        self._lines.tell("")
+        return code
+
+    def _finish_open_turns(self) -> None:
+        """Goes on with the turns of the session that have not ended: a new one would not know what became of them."""
+        while (turn := self._open_turn()) is not None:
+            claim = self._store.claim(turn.id, self._app.worker) if self._may_take_over() else None
+            if claim is not None:
+                how = "was left in the middle; it goes on first"
+            elif turn.status is Status.WAITING:
+                how = "waits for an answer; that comes first"
+            else:
+                how = "is driven by another process; it is followed to its end first"
+            self._lines.explain(f"Execution {turn.id}, a turn of this session, {how}.", "")
+            self._attend(turn.id, claim, None)
+
+    def _open_turn(self) -> Execution | None:
+        try:
+            turn = self._store.sessions.get(self._agent, self._session).turn
+        except UnknownSession:
+            return None
+        return turn if turn is not None and not turn.status.final else None
+
+    def _may_take_over(self) -> bool:
+        return not server_takes_over(self._app.settings.state_dir)
+
+    # What is told
+
+    def _begin(self) -> None:
+        spec = self._app.registry.get(self._agent).spec
+        warn_unavailable(self._app, self._agent)
+        self._lines.tell(*beginning(self._agent, str(spec.model), self._session, screen(), asks=self._asks))
+        with suppress(UnknownSession):
+            found = self._store.sessions.get(self._agent, self._session)
+            self._exists = True
+            messages = map(chat_message, self._store.sessions.messages(self._agent, self._session))
+            said = [(message["role"], str(message["content"])) for message in messages]
+            self._lines.tell(*continuing(said, screen(), changed_at=found.changed_at))
+        self._lines.tell("")
+
+    def _end(self) -> None:
+        with suppress(StoreError):  # what ended the chat is told by whoever raised it
+            if self._before:
+                turns = self._before.items()
+                self._lines.tell(totals([_since(before, self._store.execution(turn).usage) for turn, before in turns]))
+        if self._exists:
+            self._lines.tell(way_back([self._agent], self._session))
+
+
+def _since(before: Usage, now: Usage) -> Usage:
+    cost = None if before.cost_usd is None or now.cost_usd is None else now.cost_usd - before.cost_usd
+    return Usage(now.input_tokens - before.input_tokens, now.output_tokens - before.output_tokens, cost)

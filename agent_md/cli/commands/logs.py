@@ -1,0 +1,163 @@
+"""`logs`: executions, refused runs, and the timeline of one execution."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent_md.app import App
+from agent_md.cli.agent_notes import abandoned_among
+from agent_md.cli.command_context import WorkspaceOption, each_change, screen
+from agent_md.cli.option_values import JsonOption, execution_number
+from agent_md.cli.terminal.output import say
+from agent_md.cli.views.tables import executions_table, refusals_table
+from agent_md.cli.views.timeline import Timeline
+from agent_md.cli.views.visible_text import json_line
+from agent_md.errors import UsageError
+from agent_md.executions.model import Event, EventType, Execution, ExecutionId
+from agent_md.executions.spending import Refusal
+from agent_md.serialization import event_shape, execution_shape, refusal_shape
+
+__all__ = ["logs"]
+
+_MOST = 2**31
+
+_RECENT = 3
+"""Refusals that stand below the executions."""
+
+
+def logs(
+    agent: Annotated[
+        str | None, typer.Argument(metavar="AGENT", help="Only this agent's executions.", show_default=False)
+    ] = None,
+    number: Annotated[int, typer.Option("-n", metavar="N", help="How many, the newest.", min=1)] = 20,
+    execution: Annotated[
+        int | None,
+        typer.Option(
+            "--execution",
+            "-e",
+            metavar="ID",
+            help="The whole timeline of this execution.",
+            show_default=False,
+            parser=execution_number,
+        ),
+    ] = None,
+    unknown: Annotated[
+        bool, typer.Option("--unknown", help="Only those with calls that may have run, and that nobody has settled.")
+    ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on as things happen; with -e until the execution ends.")
+    ] = False,
+    refused: Annotated[
+        bool, typer.Option("--refused", help="Runs that were refused and not created, instead of executions.")
+    ] = False,
+    as_json: JsonOption = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Show executions, or everything that happened in one.
+
+    Example: agentmd logs -e 42
+    """
+    _check_one_kind(execution, agent, unknown=unknown, refused=refused)
+    if execution is not None:
+        _timeline(workspace, ExecutionId(execution), follow=follow, as_json=as_json)
+        return
+    news = _News()
+    for app in each_change(workspace, follow=follow):
+        name = None if agent is None else _known_name(app, agent)
+        agents = None if name is None else (name,)
+        if refused:
+            _refused(app.reading_store.refusals(agents=agents, limit=min(number, _MOST)), as_json=as_json)
+            continue
+        found = app.reading_store.executions(agent=name, unknown=unknown or None, limit=min(number, _MOST))
+        if as_json:
+            say(json_line([execution_shape(item) for item in found]))
+        elif unknown and not found:
+            say("No call may have run without anybody knowing.")
+        else:
+            news.say(found, abandoned_among(app, found))
+            if not unknown:
+                since = found[-1].created_at if len(found) >= number else 0.0
+                news.say_refused(app.reading_store.refusals(agents=agents, limit=_RECENT), since)
+
+
+def _check_one_kind(execution: int | None, agent: str | None, *, unknown: bool, refused: bool) -> None:
+    if execution is not None and agent is not None:
+        raise UsageError(f"-e {execution} names one execution, {agent!r} an agent: give one of them")
+    if execution is not None and refused:
+        raise UsageError(f"-e {execution} names one execution, and --refused those that never were: give one of them")
+    if execution is not None and unknown:
+        raise UsageError(f"-e {execution} names one execution, and --unknown finds them: give one of them")
+    if refused and unknown:
+        raise UsageError("--refused are runs that never were, --unknown executions with calls: give one of them")
+
+
+class _News:
+    """What the list of executions shows: all of it at first, then only what is new or has changed."""
+
+    def __init__(self) -> None:
+        self._shown: dict[ExecutionId, tuple[Execution, bool]] | None = None
+        self._refused: list[Refusal] = []
+
+    def say(self, found: Sequence[Execution], left: Collection[ExecutionId]) -> None:
+        """Shows executions; `left` are those whose process died."""
+        before, now = self._shown, {execution.id: (execution, execution.id in left) for execution in found}
+        only = [number for number, state in now.items() if before.get(number) != state] if before else None
+        if now != before and (only is None or only):
+            say(*executions_table(found, screen(), left=left, only=only))
+        self._shown = now
+
+    def say_refused(self, found: Sequence[Refusal], since: float) -> None:
+        """Shows the refusals since then, if there are new ones."""
+        recent = [item for item in found if item.at >= since]
+        if any(item not in self._refused for item in recent):
+            say("", "Refused, and not run (all: agentmd logs --refused):", *refusals_table(recent, screen()))
+        self._refused = recent
+
+
+def _refused(found: Sequence[Refusal], *, as_json: bool) -> None:
+    if as_json:
+        say(json_line([refusal_shape(item) for item in found]))
+    else:
+        say(*(refusals_table(found, screen()) if found else ["Nothing was refused."]))
+
+
+def _known_name(app: App, agent: str) -> str:
+    """The name as the store has it: also of an agent whose file is gone."""
+    if app.reading_store.executions(agent=agent, limit=1):
+        return agent
+    return app.registry.get(agent).spec.name
+
+
+def _timeline(workspace: Path | None, execution_id: ExecutionId, *, follow: bool, as_json: bool) -> None:
+    shown = 0
+    timeline: Timeline | None = None
+    for app in each_change(workspace, follow=follow):
+        store = app.reading_store
+        execution = store.execution(execution_id)
+        events = store.events(execution_id, after=shown)
+        shown = events[-1].seq if events else shown
+        if events and events[-1].type is EventType.COMPLETE:  # it may have ended between the two
+            execution = store.execution(execution_id)
+        if as_json:
+            _say_events(events, lines=follow)
+        else:
+            timeline = timeline or Timeline(execution.agent, screen(), session=execution.session_id)
+            requests = store.requests(execution_id)
+            lines = timeline.lines(events, requests)
+            if execution.status.final or not follow:
+                died = bool(abandoned_among(app, [execution]))
+                lines += timeline.standing(execution, requests, now=time.time(), died=died)
+                lines += timeline.unknown(execution, store.calls(execution_id))
+            say(*lines)
+        if execution.status.final:
+            return
+
+
+def _say_events(events: Sequence[Event], *, lines: bool) -> None:
+    shapes = [event_shape(event) for event in events]
+    say(*map(json_line, shapes if lines else [shapes]))

@@ -1,0 +1,143 @@
+"""`respond`: answers the questions of an execution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent_md.api.address import server_takes_over
+from agent_md.app import App
+from agent_md.cli.asking.answer_flags import ANSWER_FLAGS, given_by
+from agent_md.cli.command_context import WorkspaceOption, login, open_app, terminal
+from agent_md.cli.drive.event_follower import Showing
+from agent_md.cli.drive.run_output import choose_output
+from agent_md.cli.option_values import LinesOption, QuietOption, execution_number
+from agent_md.cli.terminal.output import note
+from agent_md.cli.views.questions import drift_text
+from agent_md.errors import NeverAsked, SeveralOpen, UsageError
+from agent_md.executions.model import Execution, ExecutionId, Request, Status
+from agent_md.ports import NewAnswer
+
+if TYPE_CHECKING:
+    from agent_md.cli.asking.prompt import TerminalPrompt
+
+__all__ = ["respond"]
+
+
+def respond(
+    execution: Annotated[
+        int,
+        typer.Argument(
+            metavar="ID", help="Its number, as `pending` shows it.", show_default=False, parser=execution_number
+        ),
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Approve.")] = False,
+    no: Annotated[bool, typer.Option("--no", help="Deny.")] = False,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Why, with --yes, --no or --edit.", show_default=False)
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The text that was asked for.", show_default=False)
+    ] = None,
+    choice: Annotated[
+        list[str] | None,
+        typer.Option(metavar="VALUE", help="An option; repeat it where several may be chosen.", show_default=False),
+    ] = None,
+    edit: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="Approve with these arguments: an object.", show_default=False),
+    ] = None,
+    answers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON", help="Questions: an object, question to answer. Custom: the value.", show_default=False
+        ),
+    ] = None,
+    request: Annotated[
+        str | None,
+        typer.Option(metavar="RID", help="Which request: its id, or the beginning of it.", show_default=False),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="The one answer to all open requests, or to none.")] = False,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Record the answer and leave.")] = False,
+    quiet: QuietOption = False,
+    as_json: LinesOption = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Answer an execution's question and go on with it. On a terminal without an answer: be asked.
+
+    Example: agentmd respond 42 --yes
+    """
+    given = given_by(yes=yes, no=no, reason=reason, text=text, choice=choice, edit=edit, answers=answers)
+    if given is None and (request is not None or everything or no_wait):
+        raise UsageError(f"--request, --all and --no-wait go with an answer: {ANSWER_FLAGS}")
+    if request is not None and everything:
+        raise UsageError("--request names one request, --all means all: give one of them")
+    from agent_md.cli.drive.drive_or_follow import attend
+
+    with open_app(workspace, drives=True) as app:
+        asked = app.existing(ExecutionId(execution))
+        if not app.store.requests(asked.id):
+            raise NeverAsked(f"execution {asked.id} ({asked.agent}) has never asked anything")
+        prompt = terminal(asks=not as_json)
+        if given is None and prompt is None:
+            raise UsageError(f"there is no terminal to ask on; give the answer: {ANSWER_FLAGS}")
+        showing = Showing(app, asked.id, choose_output(asked, quiet=quiet, as_json=as_json))
+        if given is None:
+            code = attend(app, showing, None, prompt, may_drive=lambda: not _server_goes_on(app))
+            showing.end()
+        else:
+            chosen = _chosen(app, asked, request, everything=everything)
+            _tell_drift(app, [item for item in chosen if item.open])
+            new = [app.new_answer(asked, item, given.response_to(item)) for item in chosen]
+            code = _record(app, showing, new, prompt, no_wait=no_wait)
+    raise typer.Exit(code)
+
+
+def _tell_drift(app: App, answered: Sequence[Request]) -> None:
+    drift = app.drift_of(answered)
+    for text in dict.fromkeys(drift_text(part, request) for request in answered for part in drift[request.id]):
+        note(f"note: {text}")
+
+
+def _chosen(app: App, execution: Execution, prefix: str | None, *, everything: bool) -> list[Request]:
+    still_open = [request for request in app.store.requests(execution.id) if request.open]
+    if everything and still_open:
+        return still_open
+    try:
+        return [app.choose_request(execution, prefix, prefix=True)]
+    except SeveralOpen as several:
+        raise SeveralOpen(f"{several}; name one with --request, or answer all with --all", several.open) from None
+
+
+def _record(
+    app: App, showing: Showing, answers: list[NewAnswer], prompt: TerminalPrompt | None, *, no_wait: bool
+) -> int:
+    execution_id = showing.execution_id
+    drives = not no_wait and not _server_goes_on(app)
+    receipt = app.store.record_answers(answers, by=login(), claim_for=app.worker if drives else None)
+    claim = receipt.claim
+    if claim is None and drives:
+        claim = app.store.claim(execution_id, app.worker)
+    if claim is None and not no_wait and not drives and not _server_goes_on(app):  # it stopped meanwhile
+        drives, claim = True, app.store.claim(execution_id, app.worker)
+    current = app.store.execution(execution_id)
+    showing.answered([answer.request_id for answer in answers], again=not receipt.recorded)
+    if no_wait:
+        showing.begin()
+        showing.output.recorded(current, again=not receipt.recorded)
+        return 0
+    if claim is None and (current.status is Status.RUNNING or (not drives and not current.status.final)):
+        showing.begin()
+        showing.output.handed_over(current, "a live process" if drives else "the server", answered=True)
+        return 0
+    from agent_md.cli.drive.drive_or_follow import attend
+
+    code = attend(app, showing, claim, prompt)
+    showing.end()
+    return code
+
+
+def _server_goes_on(app: App) -> bool:
+    return server_takes_over(app.settings.state_dir)

@@ -1,0 +1,49 @@
+"""`retry`: a failed execution, begun anew."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from agent_md.cli.command_context import WorkspaceOption, open_app, terminal
+from agent_md.cli.drive.event_follower import Showing
+from agent_md.cli.drive.run_output import choose_output
+from agent_md.cli.option_values import LinesOption, OnAsk, OnAskOption, QuietOption, execution_number
+from agent_md.cli.terminal.output import remark
+from agent_md.executions.model import Claim, ExecutionId
+from agent_md.runner.retrying import what_ran
+
+__all__ = ["retry"]
+
+
+def retry(
+    execution: Annotated[
+        int,
+        typer.Argument(
+            metavar="ID", help="The number of the one that failed.", show_default=False, parser=execution_number
+        ),
+    ],
+    quiet: QuietOption = False,
+    as_json: LinesOption = False,
+    on_ask: OnAskOption = OnAsk.WAIT,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Begin a failed execution anew, with the message it was given. What it did is not undone.
+
+    Example: agentmd retry 42
+    """
+    from agent_md.cli.drive.drive_or_follow import attend
+
+    with open_app(workspace, drives=True) as app:
+        failed = app.existing(ExecutionId(execution))
+        created = app.retry(failed)
+        output = choose_output(created, quiet=quiet, as_json=as_json)
+        for what, calls in zip(("ran", "may have run"), what_ran(app.store, failed), strict=True):
+            if calls:
+                remark(f"note: {', '.join(calls)} of execution {failed.id} {what}")
+        showing = Showing(app, created.id, output, new=str(app.spec_of(created).model))
+        claim = Claim(created.id, app.worker, created.epoch)
+        code = attend(app, showing, claim, terminal(asks=not as_json), on_ask)
+        showing.end()
+    raise typer.Exit(code)

@@ -1,0 +1,214 @@
+"""`start`, `stop` and `status`: the server of a workspace."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from agent_md.agents.spec import AgentSpec
+from agent_md.api.address import Address, left_behind, read_address, server_alive
+from agent_md.app import App
+from agent_md.cli.command_context import WorkspaceOption, open_app
+from agent_md.cli.terminal.output import note, say
+from agent_md.cli.terminal.standard_streams import return_streams
+from agent_md.cli.views.tables import trigger_text
+from agent_md.cli.views.visible_text import counted, json_line, visible
+from agent_md.errors import AgentmdError, ServerRunning, UsageError, codes_of
+
+if TYPE_CHECKING:
+    from agent_md.api.server import Listen
+
+__all__ = ["start", "start_anew", "status", "stop"]
+
+_READY_S = 30.0
+_STOP_S = 10.0
+_POLL_S = 0.05
+
+
+def start(
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Go on in the background.")] = False,
+    host: Annotated[str | None, typer.Option(help="Listen on TCP too, at this address.", show_default=False)] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(help="Listen on TCP too, at this port of 127.0.0.1.", min=0, max=65535, show_default=False),
+    ] = None,
+    api_key: Annotated[
+        str | None, typer.Option(help="The key for TCP; else one is made and kept.", show_default=False)
+    ] = None,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Start the server: it drives executions and answers HTTP.
+
+    Example: agentmd start -d
+    """
+    with open_app(workspace, drives=True) as app:
+        if left := left_behind(app.settings.state_dir):
+            raise ServerRunning(left)
+        if server_alive(app.settings.state_dir):
+            raise ServerRunning(f"a server of this workspace is running already, {_where(app)}")
+        if detach:
+            _start_detached(app, host, port, api_key)
+            return
+        from agent_md.api.server import Listen, serve
+        from agent_md.cli.drive.suspect_process import alone_command
+        from agent_md.engines.suspect_processes import ProcessAlone
+
+        settings = app.settings.server
+        listen = Listen(host or settings.host, settings.port if port is None else port, api_key or settings.api_key)
+        anew = serve(app, listen, partial(_announce, app), ProcessAlone(partial(alone_command, app.settings.workspace)))
+    if anew:
+        start_anew(app, listen)
+
+
+def start_anew(app: App, listen: Listen) -> NoReturn:
+    """Puts a new server in the place of this process, which has given its work back: same number, same streams."""
+    return_streams()
+    command, environ = _command(app, listen.host, listen.port, listen.key)
+    os.execve(sys.executable, command, environ)  # noqa: S606 - without a shell is what is meant
+
+
+def _command(app: App, host: str | None, port: int | None, api_key: str | None) -> tuple[list[str], dict[str, str]]:
+    """What starts a server of this workspace, and its environment: a key is for nobody who lists processes."""
+    command = [sys.executable, "-P", "-m", "agent_md.cli.main", "start", "--workspace", str(app.settings.workspace)]
+    command += ["--host", host] if host is not None else []
+    command += ["--port", str(port)] if port is not None else []
+    return command, dict(os.environ) if api_key is None else {**os.environ, "AGENTMD_API_KEY": api_key}
+
+
+def _where(app: App) -> str:
+    found = read_address(app.settings.state_dir)
+    return "starting up" if found is None else f"at {found.url or found.socket} (process {found.pid})"
+
+
+def _announce(app: App, address: Address) -> None:
+    """Says where the server listens, and what starts agents there."""
+    say(f"Listening on {visible(address.socket, one_line=True)}")
+    if address.url is not None:
+        say(f"Listening on {address.url}")
+    if address.key_file is not None:
+        say(f"The key for TCP is in {visible(address.key_file, one_line=True)}")
+    for entry in app.registry.agents:
+        if entry.spec.enabled and entry.spec.trigger.type != "manual":
+            say(_trigger_line(app, entry.spec))
+
+
+def _trigger_line(app: App, spec: AgentSpec) -> str:
+    held = " (paused)" if app.paused(spec) else ""
+    fires = [] if held or app.next_fire(spec) is None else app.next_fires(spec, 1)
+    following = f", next at {fires[0]}" if fires else ""
+    return f"{visible(spec.name, one_line=True)} starts by itself: {trigger_text(spec.trigger)}{following}{held}"
+
+
+def _start_detached(app: App, host: str | None, port: int | None, api_key: str | None) -> None:
+    command, environ = _command(app, host, port, api_key)
+    errors = app.settings.state_dir / "server.err"
+    app.open()
+    with open(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=out,
+            start_new_session=True,
+            env=environ,
+        )
+    deadline = time.monotonic() + _READY_S
+    while time.monotonic() < deadline:
+        address = read_address(app.settings.state_dir)
+        if address is not None and address.pid == child.pid and _ask(address, "GET", "/health") is not None:
+            child.returncode = 0  # nobody waits for it: it goes on when we have ended
+            _announce(app, address)
+            return
+        if child.poll() is not None:
+            raise _why_it_ended(child.returncode, errors)
+        time.sleep(_POLL_S)
+    child.terminate()
+    raise AgentmdError(
+        f"the server did not answer within {_READY_S:g} s, and was told to end; "
+        f"see {app.settings.state_dir / 'agentmd.log'}"
+    )
+
+
+def _why_it_ended(code: int, errors: Path) -> AgentmdError:
+    """The last that it said; with the exit code that it had."""
+    said = errors.read_text(errors="replace").strip().removeprefix("agentmd: ")
+    kind = UsageError if code == codes_of(UsageError("")).exit else AgentmdError
+    return kind(said or f"the server ended at once with exit code {code}")
+
+
+def stop(workspace: WorkspaceOption = None) -> None:
+    """Stop the server; what runs has 3 s to end, the rest is queued.
+
+    Example: agentmd stop
+    """
+    with open_app(workspace, lenient=True) as app:
+        folder = app.settings.state_dir
+        if not server_alive(folder):
+            if left := left_behind(folder):
+                raise AgentmdError(left)
+            say("No server is running.")
+            return
+        deadline = time.monotonic() + _STOP_S
+        told = False
+        while server_alive(folder):
+            address = read_address(folder)  # none while it is starting
+            told = told or (address is not None and _ask(address, "POST", "/shutdown") is not None)
+            if time.monotonic() > deadline:
+                what = "is still stopping" if told else "does not answer"
+                raise AgentmdError(f"the server{_process(address)} {what}; see {folder / 'agentmd.log'}")
+            time.sleep(_POLL_S)
+    say("Stopped.")
+
+
+def _process(address: Address | None) -> str:
+    return "" if address is None else f" (process {address.pid})"
+
+
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, workspace: WorkspaceOption = None
+) -> None:
+    """Say whether a server answers: exit 0 if one does, 1 if not.
+
+    Example: agentmd status
+    """
+    with open_app(workspace, lenient=True) as app:
+        folder = app.settings.state_dir
+        address = read_address(folder) if server_alive(folder) else None
+        left = left_behind(folder)
+    info = None if address is None else _ask(address, "GET", "/info")
+    if address is None or info is None:
+        if as_json:
+            say(json_line({"running": False}))
+        else:
+            say("No server is running." if address is None else f"Process {address.pid} does not answer.")
+            if left:
+                note(left)
+        raise typer.Exit(1)
+    if as_json:
+        say(json_line({"running": True, "socket": address.socket, "url": address.url, **info}))
+        return
+    _announce(app, address)
+    say(
+        f"agentmd {info['version']}, process {info['pid']}, up {info['uptime_seconds']:.0f} s; "
+        f"{info['agents_enabled']} of {info['agents_loaded']} agents enabled"
+    )
+    active, waiting = info["active_executions"], info["waiting_executions"]
+    say(
+        f"{counted(active, 'execution')} queued or running, "
+        f"{waiting} {'waits' if waiting == 1 else 'wait'} for an answer"
+    )
+    for agent, problem in info.get("watcher_problems", {}).items():
+        say(visible(f"The watch of {agent}: {problem}", one_line=True))
+
+
+def _ask(address: Address, method: str, path: str) -> dict[str, Any] | None:
+    from agent_md.cli.remote.server_client import ask  # its HTTP takes a moment to import
+
+    return ask(address, method, path)

@@ -1,0 +1,1 @@
+"""Driving or following one execution from a command."""

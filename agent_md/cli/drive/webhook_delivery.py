@@ -1,0 +1,56 @@
+"""Webhooks where no server runs: a command tells of what it drove before it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+
+from agent_md.agents.spec import AgentSpec
+from agent_md.api.address import server_takes_over
+from agent_md.app import App
+from agent_md.cli.terminal.output import note
+from agent_md.cli.views.visible_text import counted
+from agent_md.errors import AgentmdError
+from agent_md.executions.deliveries import Delivery
+
+__all__ = ["NO_SERVER", "deliver_notifications", "without_server"]
+
+NO_SERVER = (
+    "no server runs here: `notify` of {agent} is told by the commands that drive it, as they end. Deadlines that pass "
+    "meanwhile, and what a receiver does not take at once, are told by the next one; `agentmd start -d` starts a server"
+)
+
+_PATIENCE_S = 10.0
+
+
+def without_server(app: App, spec: AgentSpec) -> list[str]:
+    """What is to be said of an agent with webhooks in a workspace without a server."""
+    if not spec.notify or server_takes_over(app.settings.state_dir):
+        return []
+    return [NO_SERVER.format(agent=spec.name)]
+
+
+def deliver_notifications(app: App) -> None:
+    """Delivers what the executions of this command have to tell, for at most ten seconds, unless a server does."""
+    try:
+        mine = [execution_id for execution_id in app.worked_on if app.notifies(execution_id)]
+        if not mine or server_takes_over(app.settings.state_dir):
+            return
+        # Who waits for an answer is told at once: nobody is there any more to give it.
+        refused: Sequence[tuple[Delivery, str]] = ()
+        with suppress(KeyboardInterrupt):
+            refused = asyncio.run(app.webhooks(interrupt_delay=0).drain(_PATIENCE_S))
+        refusals = Counter(why for delivery, why in refused if delivery.execution_id in mine)
+        left = app.store.outbox.undelivered(mine) - refusals.total()
+    except AgentmdError as error:
+        note(f"webhooks were not delivered: {error}")
+        return
+    for why, count in refusals.items():
+        note(f"{counted(count, 'notification')} could not be delivered: {why}")
+    if left > 0:
+        note(
+            f"{counted(left, 'notification')} could not be delivered yet (see agentmd.log in the state folder); "
+            "the next command that drives an agent with `notify` tries again, and so does a server (`agentmd start`)"
+        )

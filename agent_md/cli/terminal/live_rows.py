@@ -1,0 +1,120 @@
+"""A few rows at the end of a terminal's output that come and go: nothing of them stays, and nothing else is touched.
+
+The cursor rests at their beginning. So they are taken away by clearing from there on, whatever became of them: a
+terminal that was made narrower may have folded them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import termios
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TextIO
+
+from agent_md.cli.terminal.signals import suspendable, taken_over
+from agent_md.cli.terminal.standard_streams import person, write_now
+from agent_md.cli.views.screen import WRAP_OFF, WRAP_ON, Screen, terminal_size
+
+__all__ = ["NOWHERE", "LiveArea"]
+
+_CLEAR = "\r\x1b[J"
+
+
+class LiveArea:
+    """The rows below what was printed. Whoever prints to the same terminal calls `withdraw` first.
+
+    While they stand what is typed is not echoed, because it would move the cursor; it is still there for the next
+    reader. Nothing is shown while the process is in the background of its terminal.
+    """
+
+    def __init__(self, stream: TextIO | None, screen: Screen) -> None:
+        """`stream` is a terminal that knows the usual sequences; None = never show anything."""
+        self.screen = screen
+        self._stream = stream
+        self._shown = False
+        self._modes: list[object] | None = None
+
+    @classmethod
+    def of(cls, screen: Screen, environ: Mapping[str, str] = os.environ) -> LiveArea:
+        """That of standard output, if it is a terminal at which somebody sits: no CI job, no dumb one."""
+        stream = person(sys.stdout)
+        able = screen.width is not None and environ.get("TERM", "dumb") != "dumb" and not environ.get("CI")
+        return cls(stream if able else None, screen)
+
+    @property
+    def enabled(self) -> bool:
+        return self._stream is not None
+
+    def size(self) -> tuple[int, int]:
+        """Columns of the terminal as it is now, and how many rows may be shown: the half of it."""
+        columns, lines = (80, 24) if self._stream is None else terminal_size(self._stream)
+        return columns, max(1, lines // 2)
+
+    def show(self, rows: Sequence[str]) -> None:
+        """Shows these rows instead of those before; no row holds a line end."""
+        if not rows or not self._in_front():
+            return
+        *upper, last = rows
+        up = f"\x1b[{len(upper)}A" if upper else ""
+        above = "".join(f"\x1b[K{row}\r\n" for row in upper)
+        self._silence()
+        self._shown = True  # before it is: a signal between these two lines must not leave it there
+        self._write(f"\r{WRAP_OFF}{above}\x1b[J{last}{WRAP_ON}{up}\r")
+
+    def withdraw(self) -> None:
+        """Takes away what is shown; the cursor is where the next line is to be printed."""
+        if self._shown:
+            self._write(_CLEAR)
+            self._shown = False
+        if self._modes is not None and self._in_front():
+            modes, self._modes = self._modes, None
+            with suppress(termios.error):
+                termios.tcsetattr(self._number(), termios.TCSANOW, modes)  # type: ignore[arg-type]
+
+    def make_room(self) -> None:
+        """For a signal handler that is about to write a line, perhaps in the middle of `show`."""
+        if self._shown:
+            self._write(_CLEAR)
+
+    @contextmanager
+    def suspendable(self) -> Iterator[None]:
+        """As long as this lasts the rows are taken away before Ctrl-Z stops the process."""
+        if not self.enabled:
+            yield
+            return
+        with suspendable(self.withdraw), taken_over((signal.SIGCONT,), self._forget):
+            yield
+
+    def _forget(self, _: int) -> None:
+        """After a stop that nobody was asked about the cursor is wherever the shell left it."""
+        self._shown = False
+
+    def _silence(self) -> None:
+        if self._modes is None:
+            with suppress(termios.error):
+                modes = termios.tcgetattr(self._number())
+                silent = [*modes]
+                silent[3] &= ~(termios.ECHO | termios.ECHONL)
+                termios.tcsetattr(self._number(), termios.TCSANOW, silent)
+                self._modes = modes
+
+    def _in_front(self) -> bool:
+        try:
+            return self._stream is not None and os.tcgetpgrp(self._number()) == os.getpgrp()
+        except OSError:
+            return False
+
+    def _number(self) -> int:
+        return self._stream.fileno() if self._stream is not None else -1
+
+    def _write(self, text: str) -> None:
+        if self._stream is not None:
+            with suppress(OSError):
+                write_now(self._stream, text)
+
+
+NOWHERE = LiveArea(None, Screen())
+"""Shows nothing, ever."""

@@ -1,0 +1,214 @@
+"""Listings: what waits for a human, executions, agents. Pure functions to lines that fit any width; nothing is cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from agent_md.agents.spec import AgentSpec, Trigger
+from agent_md.cli.views.columns import columns
+from agent_md.cli.views.money import dollars
+from agent_md.cli.views.questions import drift_name, listed, remaining
+from agent_md.cli.views.screen import PLAIN, Screen, Style
+from agent_md.cli.views.visible_text import counted, fold, one_line, visible
+from agent_md.executions.model import Drift, Execution, ExecutionId, Request, RequestId
+from agent_md.executions.spending import Refusal
+from agent_md.serialization import PathStep, duration_text
+
+__all__ = [
+    "AgentRow",
+    "PendingRow",
+    "agents_table",
+    "executions_table",
+    "pending_table",
+    "refusals_table",
+    "request_prefixes",
+    "trigger_text",
+]
+
+_PREFIX = 8
+MAY_HAVE_RUN = "⚠"
+"""Stands behind the status of an execution with calls that may have run."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRow:
+    """An open request to list. `path` runs from the root execution to the asking one; empty = it is its own root."""
+
+    request: Request
+    drift: tuple[Drift, ...] = ()
+    path: tuple[PathStep, ...] = ()
+
+    @property
+    def root(self) -> int:
+        return self.path[0].execution_id if self.path else self.request.execution_id
+
+    @property
+    def agents(self) -> str:
+        return " > ".join(step.agent for step in self.path) or self.request.agent
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """An agent to list. `next_run` in seconds since 1970; `last` is its newest execution, whose process may have
+    `died`; `paused` = its triggers are."""
+
+    spec: AgentSpec
+    next_run: float | None = None
+    last: Execution | None = None
+    died: bool = False
+    paused: bool = False
+
+
+def pending_table(rows: Sequence[PendingRow], screen: Screen = PLAIN, *, now: float) -> list[str]:
+    """Open requests: number of the root execution, agent, question with its notes.
+
+    Where one execution has several open requests, each shows the prefix of its id that `--request` takes.
+    """
+    if not rows:
+        return ["Nothing waits for an answer."]
+    per_root = Counter(row.root for row in rows)
+    prefixes = request_prefixes([row.request.id for row in rows])
+    table = []
+    for row in rows:
+        prefix = prefixes[row.request.id] if per_root[row.root] > 1 else None
+        question = listed(row.request) + "".join(_notes(row, now, prefix))
+        table.append((str(row.root), one_line(row.agents), question))
+    return columns(("#", "Agent", "Question"), table, screen, yielding=(2, 1), least=(2, 9))
+
+
+def executions_table(
+    executions: Sequence[Execution],
+    screen: Screen = PLAIN,
+    *,
+    left: Collection[ExecutionId] = (),
+    only: Collection[ExecutionId] | None = None,
+) -> list[str]:
+    """Executions in the given order: number, agent, status, trigger, start, time of work, tokens, cost.
+
+    `left` are those whose process died: they say so instead of `running`, and below stands how to go on with them. Calls
+    that may have run are a mark behind the status, and a line below. With `only`, just these of them, without titles.
+    """
+    if not executions:
+        return ["No executions yet."]
+    titles = ("#", "Agent", "Status", "Trigger", "Started", "Work", "Tokens", "Cost")
+    cells = [_execution_cells(execution, screen, died=execution.id in left) for execution in executions]
+    chosen = [index for index, execution in enumerate(executions) if only is None or execution.id in only]
+    lines = columns(titles, cells, screen, yielding=(4, 1), only=None if only is None else chosen)
+    for execution in (executions[index] for index in chosen):
+        if execution.id in left:
+            lines.append(f"The process that drove {execution.id} died: agentmd resume {execution.id}")
+        if execution.unknown_calls:
+            calls = counted(execution.unknown_calls, "call")
+            lines.append(
+                f"{MAY_HAVE_RUN} {calls} of execution {execution.id} may have run: agentmd logs -e {execution.id}"
+            )
+    return lines
+
+
+def refusals_table(refusals: Sequence[Refusal], screen: Screen = PLAIN) -> list[str]:
+    """Runs that were refused, in the given order: when, agent, trigger, why."""
+    cells = [
+        (screen.date_time(refusal.at), one_line(refusal.agent), str(refusal.trigger), one_line(refusal.reason))
+        for refusal in refusals
+    ]
+    return columns(("Refused", "Agent", "Trigger", "Why"), cells, screen, yielding=(3, 1))
+
+
+def agents_table(
+    rows: Sequence[AgentRow], invalid: Sequence[tuple[str, str]] = (), screen: Screen = PLAIN
+) -> list[str]:
+    """Agents with their descriptions, then the files that cannot be used: `invalid` are pairs of file and reason."""
+    titles = ("", "Agent", "Trigger", "Next run", "Last run", "Status")
+    cells = [_agent_cells(row, screen) for row in rows]
+    lines = ["No agents."]
+    if cells:
+        below = [one_line(row.spec.description) for row in rows]
+        lines = columns(titles, cells, screen, yielding=(2, 1), below=below)
+    if invalid:
+        lines += ["", screen.painter("Files that cannot be used:", Style.RED)]
+    for file, reason in invalid:
+        lines.append(f"  {one_line(file)}")
+        for line in visible(reason.strip("\n")).split("\n"):
+            lines += [f"    {piece}" for piece in fold(line, screen.room(4))]
+    return lines
+
+
+def request_prefixes(request_ids: Collection[RequestId]) -> dict[RequestId, str]:
+    """For each id its shortest beginning, of at least 8 characters, that no other one has."""
+    ordered = sorted(set(request_ids))
+    shared = [0, *(_length_shared(one, other) for one, other in pairwise(ordered)), 0]
+    return {request_id: request_id[: max(_PREFIX, 1 + max(shared[i : i + 2]))] for i, request_id in enumerate(ordered)}
+
+
+def _length_shared(one: str, other: str) -> int:
+    different = (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(different, min(len(one), len(other)))
+
+
+def trigger_text(trigger: Trigger) -> str:
+    """What starts an agent, in the words of its file: `manual`, `every 5m`, `cron 0 8 * * 1 (Europe/Berlin)`,
+    `watch in/*`."""
+    if trigger.type == "manual":
+        return "manual"
+    if trigger.type == "watch":
+        return one_line(f"watch {', '.join(trigger.paths)}")
+    when = f"every {duration_text(trigger.every)}" if trigger.every is not None else f"cron {trigger.cron}"
+    return one_line(f"{when} ({trigger.timezone})" if trigger.timezone else when)
+
+
+def _notes(row: PendingRow, now: float, prefix: str | None) -> list[str]:
+    """What is to be known beside the question, the most needed first."""
+    notes = [] if prefix is None else [f" (request {one_line(prefix)})"]
+    notes += [f" (drifted: {', '.join(map(drift_name, row.drift))})"] if row.drift else []
+    if (left := row.request.time_left(now)) is not None:
+        notes.append(f" (expires in {remaining(left)})")
+    return notes
+
+
+def _execution_cells(execution: Execution, screen: Screen, *, died: bool) -> tuple[str, ...]:
+    usage = execution.usage
+    return (
+        str(execution.id),
+        one_line(execution.agent),
+        _status(execution, died=died),
+        str(execution.trigger),
+        screen.date_time(execution.started_at or execution.created_at),
+        f"{execution.work_ms / 1000:.1f} s",
+        f"{usage.total_tokens:,}",
+        "unknown" if usage.cost_usd is None else dollars(usage.cost_usd),
+    )
+
+
+def _status(execution: Execution, *, died: bool) -> str:
+    status = "died" if died else str(execution.status)
+    if execution.cut is not None:
+        status = f"{status}, cut"
+    return f"{status} {MAY_HAVE_RUN}" if execution.unknown_calls else status
+
+
+def _agent_cells(row: AgentRow, screen: Screen) -> tuple[str, ...]:
+    last = row.last
+    return (
+        one_line(row.spec.icon),
+        one_line(row.spec.name),
+        trigger_text(row.spec.trigger),
+        _next_run(row, screen),
+        "never" if last is None else screen.date_time(last.started_at or last.created_at),
+        _agent_status(row),
+    )
+
+
+def _next_run(row: AgentRow, screen: Screen) -> str:
+    if row.next_run is not None:
+        return screen.date_time(row.next_run)
+    return "paused" if row.paused and row.spec.trigger.type != "manual" else "–"
+
+
+def _agent_status(row: AgentRow) -> str:
+    status = "–" if row.last is None else _status(row.last, died=row.died)
+    if row.spec.enabled:
+        return status
+    return "disabled" if row.last is None or row.last.status.final else f"{status} (disabled)"

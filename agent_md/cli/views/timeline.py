@@ -1,0 +1,185 @@
+"""Everything that happened in one execution, whole, to be read from top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from agent_md.cli.views.durations import spent
+from agent_md.cli.views.event_lines import Said, called, decided, ended, final, has_calls, lines_of, result, room_of
+from agent_md.cli.views.money import dollars
+from agent_md.cli.views.questions import indented, listed
+from agent_md.cli.views.screen import PLAIN, Screen, Style
+from agent_md.cli.views.visible_text import one_line
+from agent_md.executions.model import Call, CallState, Event, EventType, Execution, Outcome, Request, RequestId, Status
+
+__all__ = ["Timeline"]
+
+_MESSAGES = {EventType.HUMAN: "👤", EventType.AI: "💬", EventType.WAITING: "⏳"}
+
+
+class Timeline:
+    """The lines of one execution in the shape of a run, as its events come.
+
+    Besides there are: the day where it changes, how long was waited for each answer and each result, and at the end
+    what all of it took.
+    """
+
+    def __init__(self, agent: str, screen: Screen = PLAIN, *, session: str | None = None) -> None:
+        """`session` is the id of the one that the execution is a turn of."""
+        self._agent = agent
+        self._session = session
+        self._screen = screen
+        self._day = ""
+        self._answer: Event | None = None
+        self._calls: dict[str, float] = {}
+
+    def lines(self, events: Sequence[Event], requests: Sequence[Request]) -> list[str]:
+        """The lines of the events that came since; `requests` are all of the execution."""
+        known = {request.id: request for request in requests}
+        lines: list[str] = []
+        for event in events:
+            lines += self._held_back(event)
+            if event.type is EventType.AI and not has_calls(event):
+                self._answer = event  # shown as the final answer, if it becomes that
+                continue
+            if event.type is EventType.COMPLETE:
+                lines += self._cancelled(requests)
+            for said in self._said(event, known):
+                lines += self._at(event.at, said)
+        return lines
+
+    def standing(
+        self, execution: Execution, requests: Sequence[Request], *, now: float, died: bool = False
+    ) -> list[str]:
+        """The last lines: how it ended or stands, what it took, and how to go on. `died` = its process did."""
+        lines = [] if self._answer is None else self._at(self._answer.at, ("💬", self._answer.message, ()))
+        self._answer = None
+        said = ("■", f"{_state(execution, died)} after {_spending(execution, requests, now)}", (Style.DIM,))
+        lines += self._at(execution.finished_at or now, said)
+        if (advice := _advice(execution, died)) is not None:
+            lines.append(f"  {advice}")
+        return lines
+
+    def unknown(self, execution: Execution, calls: Sequence[Call]) -> list[str]:
+        """What became of each call that may have run, or how to say so."""
+        lines: list[str] = []
+        for call in calls:
+            if call.state is CallState.UNKNOWN:
+                lines += indented(_settled(execution, call, self._screen))
+        return lines
+
+    def _held_back(self, event: Event) -> list[str]:
+        held, self._answer = self._answer, None
+        if held is None or (event.type is EventType.FINAL_ANSWER and event.message == held.message):
+            return []
+        return self._at(held.at, ("💬", held.message, ())) if held.message.strip() else []
+
+    def _at(self, at: float, said: Said) -> list[str]:
+        day = self._screen.date(at)
+        before = [] if day == self._day else [self._screen.painter(f"── {day} ──", Style.DIM)]
+        self._day = day
+        return [*before, *lines_of(self._screen.time(at), self._agent, said, self._screen, folded=True)]
+
+    def _said(self, event: Event, requests: Mapping[RequestId, Request]) -> Iterator[Said]:
+        match event.type:
+            case EventType.SYSTEM:
+                yield "▶", _started(event, self._session), ()
+            case EventType.INTERRUPT | EventType.RESUMED:
+                yield self._about_request(event, requests.get(event.data["request_id"]))
+            case EventType.COMPLETE:
+                if (ending := ended(event)) is not None:
+                    yield ending
+            case EventType.TOOL_CALL:
+                self._calls[event.data["position"]] = event.at
+                yield called(event)
+            case EventType.TOOL_RESULT:
+                since = self._calls.get(event.data["position"], event.at)
+                yield result(event, event.message, after=_after(event.at - since))
+            case EventType.FINAL_ANSWER:
+                yield final(event)
+            case _ if event.message.strip():
+                yield _MESSAGES[event.type], event.message, ()
+
+    def _about_request(self, event: Event, request: Request | None) -> Said:
+        asks = event.type is EventType.INTERRUPT
+        if request is None:
+            return "❓" if asks else "👉", event.message, ()
+        self._calls[str(request.position)] = event.at  # what comes after an answer is no more waiting for it
+        if asks:
+            return "❓", _asked(request, self._screen), (Style.ATTENTION,)
+        return self._decided(request)
+
+    def _cancelled(self, requests: Sequence[Request]) -> list[str]:
+        """An end cancels what is open and stores no event for it; the timeline shows it all the same."""
+        lines: list[str] = []
+        for request in requests:
+            if request.answer is not None and request.answer.outcome is Outcome.CANCELLED:
+                lines += self._at(request.answer.answered_at, self._decided(request))
+        return lines
+
+    def _decided(self, request: Request) -> Said:
+        return decided(request, shown=True, room=room_of(self._agent, self._screen), after=_waited(request))
+
+
+def _started(event: Event, session: str | None) -> str:
+    model, trigger = event.data["model"], event.data["trigger"]
+    turn = "" if session is None else f", session {one_line(session)}"
+    return f"Started execution {event.execution_id} ({trigger}, {model['provider']}/{model['name']}{turn})"
+
+
+def _asked(request: Request, screen: Screen) -> str:
+    options = f" [{one_line(' | '.join(request.options))}]" if request.options else ""
+    until = "" if request.expires_at is None else f" (until {screen.date_time(request.expires_at)})"
+    return f"{listed(request, whole=True)}{options}{until}"
+
+
+def _waited(request: Request) -> str:
+    return "" if request.answer is None else _after(request.answer.answered_at - request.created_at)
+
+
+def _after(seconds: float) -> str:
+    return f" (after {spent(seconds)})" if seconds >= 1 else ""
+
+
+def _state(execution: Execution, died: bool) -> str:
+    if died:
+        return f"{execution.status}, its process died,"
+    return str(execution.status) if execution.cut is None else f"{execution.status}, with a text that is cut,"
+
+
+def _advice(execution: Execution, died: bool) -> str | None:
+    if died:
+        return f"agentmd resume {execution.id} goes on"
+    if execution.status is Status.QUEUED:
+        return f"agentmd resume {execution.id} goes on, or says why it cannot"
+    return f"agentmd respond {execution.id} answers it" if execution.status is Status.WAITING else None
+
+
+def _settled(execution: Execution, call: Call, screen: Screen) -> str:
+    named = f"call {call.position} ({one_line(call.tool)})"
+    settled = call.settlement
+    if settled is None:
+        return f"⚠ {named} may have run: agentmd settle {execution.id} {call.position} --ran, or --not-run"
+    note = f": {one_line(settled.note)}" if settled.note else ""
+    how = "ran" if settled.ran else "did not run"
+    return f"{named} {how}, says {one_line(settled.settled_by)} at {screen.date_time(settled.settled_at)}{note}"
+
+
+def _spending(execution: Execution, requests: Sequence[Request], now: float) -> str:
+    usage = execution.usage
+    cost = dollars(usage.cost_usd)
+    tokens = f"{usage.total_tokens:,} tokens ({usage.input_tokens:,} in, {usage.output_tokens:,} out)"
+    waited = _seconds_waited(requests, now)
+    humans = f" and {spent(waited)} of waiting for answers" if waited >= 1 else ""
+    return f"{execution.work_ms / 1000:.1f} s of work{humans}, {tokens}, {cost}"
+
+
+def _seconds_waited(requests: Sequence[Request], now: float) -> float:
+    """The time in which at least one request was open."""
+    total = reached = 0.0
+    for request in sorted(requests, key=lambda request: request.created_at):
+        end = now if request.answer is None else request.answer.answered_at
+        start = max(request.created_at, reached)
+        total += max(0.0, end - start)
+        reached = max(reached, end)
+    return total

@@ -1,0 +1,56 @@
+"""What the nodes of one execution's graph work with."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage
+
+from agent_md.agents.spec import AgentSpec
+from agent_md.executions.model import Execution, ExecutionId, Usage
+from agent_md.executions.spending import Budget
+from agent_md.ports import Journal, ProgressSink, Store
+from agent_md.tools.base import Tool
+
+__all__ = ["CallModel", "HandedOver", "RunContext"]
+
+CallModel = Callable[[Sequence[BaseMessage], Callable[[str], None], Callable[[int, int], None]], Awaitable[AIMessage]]
+"""Gives the model's whole message for a history in provider shape, and its text piece by piece to the first callback.
+
+Retries by itself, after a call of the second one: which attempt comes, of how many. Raises ModelFailed, or UsageError if this process cannot ask it.
+"""
+
+
+class HandedOver(Exception):
+    """The driver leaves the execution to another one; nothing of it is in flight."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """The parts of one drive: made anew each time an execution is driven."""
+
+    execution: Execution
+    spec: AgentSpec
+    store: Store
+    journal: Journal
+    tools: Mapping[str, Tool]
+    call_model: CallModel
+    usage_of: Callable[[AIMessage], Usage]
+    sink: ProgressSink
+    workspace: Path
+    resolve_path: Callable[[str], Path]
+    aside: Callable[[Callable[[], Any]], Awaitable[Any]]
+    """Calls a function that may run code of custom tools, such as validators of arguments, off the driver's loop."""
+    budget_of: Callable[[Sequence[BaseMessage]], Budget | None]
+    """What limits the money of a call with this history; None = nothing does."""
+    close: Callable[[], Awaitable[None]]
+    """Frees what the drive opened, on its event loop."""
+    leave: Callable[[], bool] = lambda: False
+    """Whether the drive is to end before the next model call, by HandedOver."""
+
+    @property
+    def execution_id(self) -> ExecutionId:
+        return self.execution.id

@@ -1,0 +1,174 @@
+"""Whether an agent can run here, and everything that keeps it from that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from agent_md.agents.registry import Registry
+from agent_md.agents.rules import unknown_tools
+from agent_md.agents.spec import AgentSpec
+from agent_md.assembly import Assembly
+from agent_md.errors import AgentFileInvalid, UsageError
+from agent_md.executions.model import Claim, Execution, ExecutionId, Status, TriggerKind, WorkerId
+from agent_md.models.factory import check_model, with_address
+from agent_md.models.pricing import price_of
+from agent_md.models.script_file import load_script
+from agent_md.ports import Store
+from agent_md.settings import Settings
+from agent_md.tools.base import Tool
+
+if TYPE_CHECKING:
+    from agent_md.runner.advance import MakeBench
+
+__all__ = ["Preflight", "without_effect"]
+
+_MONEY = ("max_cost_usd", "max_cost_usd_per_day")
+_NOT_YET = ("mcp", "skills", "agents", "secrets", "allow_hosts")
+
+
+class Preflight:
+    """Checks agents of one workspace. `make_run_context` and `store` are asked for only when a graph is built."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        parts: Assembly,
+        registry: Callable[[], Registry],
+        make_run_context: MakeBench,
+        store: Callable[[], Store],
+    ) -> None:
+        self._settings = settings
+        self._parts = parts
+        self._registry = registry
+        self._make_run_context = make_run_context
+        self._store = store
+
+    def problems(self, spec: AgentSpec) -> list[UsageError]:
+        """Everything that would keep a parsed agent from running: model and key, limits, tools, rules."""
+        found: list[UsageError] = []
+        for check in (self._check_model, self._check_price, self._check_prompt):
+            try:
+                check(spec)
+            except UsageError as error:
+                found.append(error)
+        try:
+            tools = self._parts.tools(spec)
+        except UsageError as error:
+            return [*found, error]
+        return found + self._unknown_rules(spec, tools)
+
+    def _check_model(self, spec: AgentSpec) -> None:
+        environ = self._settings.environment()
+        check_model(with_address(spec.model, environ), environ, self._parts.scripts_dir)
+
+    def _check_price(self, spec: AgentSpec) -> None:
+        """A limit on money that cannot be kept is refused, never ignored."""
+        price = price_of(spec.model, self._parts.prices)  # a mistake in them is told, whether there is a limit or not
+        limits = [name for name in _MONEY if getattr(spec.settings, name) is not None]
+        if not limits or spec.model.provider == "script" or price is not None:
+            return
+        raise UsageError(
+            f"{spec.name}: settings.{limits[0]} is set, but the price of {spec.model} is unknown, so the limit cannot hold. Give it in a file "
+            "that `prices` in config.yaml names, or remove the limit and use max_execution_tokens"
+        )
+
+    def _check_prompt(self, spec: AgentSpec) -> None:
+        self._parts.prompt(spec, (), None)
+
+    def _unknown_rules(self, spec: AgentSpec, tools: Mapping[str, Tool]) -> list[UsageError]:
+        from agent_md.tools.builtin import RESERVED_NAMES
+
+        if spec.mcp:  # their tools are not known here
+            return []
+        known = {*RESERVED_NAMES, *tools}
+        wrong = unknown_tools(spec, known)
+        if any(rule in spec.confirm_tools for rule, _ in wrong):
+            wrong = unknown_tools(spec, known, elsewhere=self._tools_of_all_agents())
+        return [
+            AgentFileInvalid(
+                f"{_place_of(rule, spec)}: the rule {rule!r} names no tool of {spec.name}"
+                + (f"; did you mean {near!r}?" if near else f"; its tools are: {', '.join(sorted(tools))}")
+            )
+            for rule, near in wrong
+        ]
+
+    def _tools_of_all_agents(self) -> set[str]:
+        """`defaults.confirm_tools` is for all agents, and may name a tool that only some of them have."""
+        return {name for entry in self._registry().agents for name in self._parts.tools(entry.spec, lenient=True)}
+
+    def check(self, spec: AgentSpec) -> list[str]:
+        """Everything that is wrong with a parsed agent: what `problems` finds, and what building its graph does."""
+        problems = [str(problem) for problem in self.problems(spec)]
+        problems += self._script_mistakes(spec)
+        try:
+            self._build(spec)
+        except Exception as error:  # of whatever library: an agent that cannot be built must not pass
+            if str(error) not in problems:
+                problems.append(f"its graph cannot be built: {type(error).__name__}: {error}")
+        return problems
+
+    def notes(self, spec: AgentSpec) -> list[str]:
+        """What keeps nothing from running, and is not as somebody who wrote it expects."""
+        found = [text] if (text := without_effect(spec)) is not None else []
+        if not spec.body.strip():
+            found.append(
+                f"{spec.source_path} has no text below its settings: the model is not told what {spec.name} is for"
+            )
+        if spec.trigger.type == "watch":
+            from agent_md.triggers.watched_files import WatchedFiles
+
+            outside = WatchedFiles(spec.trigger, self._parts.sandbox(spec)).outside()
+            found += [f"trigger.paths: {text} leads out of what {spec.name} may reach" for text in outside]
+        if spec.notify:
+            from agent_md.webhooks.warnings import target_warnings
+
+            found += target_warnings(spec, self._settings.environment(), self._settings.http.allow_hosts)
+        return found
+
+    def _build(self, spec: AgentSpec) -> None:
+        from agent_md.graph.build import build_graph
+
+        execution = Execution(ExecutionId(0), spec.name, spec.digest, TriggerKind.MANUAL, Status.QUEUED, created_at=0)
+        journal = self._store().journal(Claim(execution.id, WorkerId(""), 0))
+        build_graph(self._make_run_context(execution, spec, journal, _Nobody()), None)
+
+    def _script_mistakes(self, spec: AgentSpec) -> list[str]:
+        """Calls of a script to tools that the agent does not have; they would end an execution."""
+        if spec.model.provider != "script":
+            return []
+        try:
+            script, tools = load_script(self._parts.scripts_dir, spec.model.name), self._parts.tools(spec)
+        except UsageError:  # told by `problems`
+            return []
+        names = {call.name for talk in script.conversations for turn in talk.turns for call in turn.calls}
+        return [
+            f"the script {spec.model.name} calls {name!r}, which is no tool of {spec.name}; "
+            f"its tools are: {', '.join(sorted(tools))}"
+            for name in sorted(names - tools.keys())
+        ]
+
+
+def without_effect(spec: AgentSpec) -> str | None:
+    """Which fields of the agent nothing acts on: `mcp and skills of helper have no effect in this version`."""
+    names = [name for name in _NOT_YET if getattr(spec, name)]
+    if not names:
+        return None
+    *others, last = names
+    listed = f"{', '.join(others)} and {last}" if others else last
+    return f"{listed} of {spec.name} {'have' if others else 'has'} no effect in this version"
+
+
+def _place_of(rule: str, spec: AgentSpec) -> str:
+    own = rule in (*spec.confirm, *spec.auto_approve, *spec.deny)
+    return spec.source_path if own else "defaults.confirm_tools in config.yaml"
+
+
+class _Nobody:
+    """A sink for a graph that is built and never run."""
+
+    def stored(self) -> None: ...
+
+    def delta(self, execution_id: ExecutionId, turn: int, text: str) -> None: ...
+
+    def restart(self, execution_id: ExecutionId, turn: int, attempt: int, attempts: int) -> None: ...
