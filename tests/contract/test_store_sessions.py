@@ -110,20 +110,29 @@ def test_conversations_do_not_mix(store: Store) -> None:
     assert seen(store, start(store, "next", session_id=None)) == ["without session", "turn 0", "next"]
 
 
-def test_turns_come_in_the_order_of_their_ends(store: Store, clock: ManualClock) -> None:
+@pytest.mark.parametrize("step", [1, 0, -3600], ids=["forward", "still", "set back"])
+def test_turns_come_in_the_order_of_their_ends_whatever_the_clock_says(
+    store: Store, clock: ManualClock, step: float
+) -> None:
     slow, fast = start(store, "slow"), start(store, "fast")
     for execution in (fast, slow):
-        clock.advance(1)
+        clock.advance(step)
         record(journal_of(store, execution))
         succeed(journal_of(store, execution))
-    assert seen(store, start(store, "next")) == ["fast", "turn 0", "slow", "turn 0", "next"]
+    told = ["fast", "turn 0", "slow", "turn 0"]
+    assert texts(store.sessions.messages("writer", "s"))[-4:] == told
+    assert seen(store, start(store, "next")) == [*told, "next"]
+    assert seen(store, start(store, "next", history=2)) == ["slow", "turn 0", "next"]
 
 
-def test_what_a_session_came_to_is_what_the_turn_that_ended_last_did(store: Store, clock: ManualClock) -> None:
+@pytest.mark.parametrize("step", [1, -3600], ids=["forward", "set back"])
+def test_what_a_session_came_to_is_what_the_turn_that_ended_last_did(
+    store: Store, clock: ManualClock, step: float
+) -> None:
     slow, fast = start(store, "slow"), start(store, "fast")
-    clock.advance(1)
+    clock.advance(step)
     abort(journal_of(store, fast))
-    clock.advance(1)
+    clock.advance(step)
     succeed(journal_of(store, slow))
     session = store.sessions.get("writer", "s")
     assert (session.status, session.turn) == (SessionStatus.IDLE, store.execution(slow.id))

@@ -108,7 +108,9 @@ class MemorySessions:
             if (execution.agent, execution.session_id, execution.parent_id) == (agent, session_id, None)
             and execution.id > floor
         ]
-        return sorted(found, key=lambda x: (x.finished_at is None, x.finished_at or 0.0, x.id))
+        under_way = self._state.last_seq + 1
+        events = self._state.events
+        return sorted(found, key=lambda x: (events[x.id]["complete"].seq if x.status.final else under_way, x.id))
 
     def listed(self, *, agent: str | None = None, session_id: str | None = None) -> list[Session]:
         with self._state.lock:

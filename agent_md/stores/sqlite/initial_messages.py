@@ -153,8 +153,8 @@ class SqliteOpenings:
         """The last turns with their messages, oldest first, as many as the window may need."""
         rows = self._db.all(
             "SELECT x.id FROM executions x WHERE x.agent = ? AND x.session_id IS ? AND x.parent_id IS NULL"
-            f" AND x.finished_at IS NOT NULL AND +x.id > ? AND {LEFT_TRACES}"  # the plus keeps SQLite to the index by end
-            " ORDER BY x.finished_at DESC, x.id DESC LIMIT ?",
+            f" AND x.end_seq IS NOT NULL AND +x.id > ? AND {LEFT_TRACES}"  # the plus keeps SQLite to the index by end
+            " ORDER BY x.end_seq DESC LIMIT ?",
             *(new.agent, new.session_id, floor, new.history),
         )
         turns: list[tuple[int, _Messages]] = []

@@ -330,6 +330,11 @@ class SqliteJournal:
                 **_if_cut(ending.cut),
             }
             self._event("complete", EventType.COMPLETE, str(ending.status), data, now)
+            self._db.run(
+                "UPDATE executions SET end_seq = (SELECT seq FROM events WHERE execution_id = ?1 AND key = 'complete')"
+                " WHERE id = ?1",
+                self._claim.execution_id,
+            )
 
 
 def _if_cut(reason: str | None) -> dict[str, Any]:

@@ -120,7 +120,7 @@ class Removals:
         )
         rows = self._db.all(
             "SELECT x.id FROM executions x WHERE x.agent = ? AND x.session_id IS NULL AND x.parent_id IS NULL"
-            f" AND x.finished_at IS NOT NULL AND {LEFT_TRACES} ORDER BY x.finished_at DESC, x.id DESC LIMIT ?",
+            f" AND x.end_seq IS NOT NULL AND {LEFT_TRACES} ORDER BY x.end_seq DESC LIMIT ?",
             *(agent, history),
         )
         found: set[int] = set()

@@ -30,7 +30,7 @@ _SESSION = f"""
 SELECT s.agent, s.session_id, s.created_at,
        (SELECT max(x.id) FROM executions x WHERE {_OF_SESSION} AND {ACTIVE}),
        (SELECT x.id FROM executions x WHERE {_OF_ITS_ID} AND +x.id > s.floor
-        ORDER BY x.finished_at DESC, x.id DESC LIMIT 1),
+        ORDER BY x.end_seq DESC, x.id DESC LIMIT 1),
        (SELECT x.created_at FROM executions x WHERE {_OF_SESSION} ORDER BY x.id DESC LIMIT 1),
        EXISTS (SELECT 1 FROM executions x JOIN requests r ON r.execution_id = x.id
                LEFT JOIN answers a ON a.request_id = r.id
@@ -166,7 +166,7 @@ class SqliteSessions:
             "SELECT x.id, e.key, e.data FROM executions x"
             f" JOIN events e ON e.execution_id = x.id AND e.type IN ({_MESSAGES})"
             " WHERE x.agent = ? AND x.session_id = ? AND x.parent_id IS NULL AND x.id > ?"
-            f" AND ({ACTIVE} OR {LEFT_TRACES}) ORDER BY x.finished_at IS NULL, x.finished_at, x.id",
+            f" AND ({ACTIVE} OR {LEFT_TRACES}) ORDER BY x.end_seq IS NULL, x.end_seq, x.id",
             *(agent, session_id, conversation.floor),
         )
         messages = list(conversation.begun)
