@@ -18,6 +18,7 @@ __all__ = [
     "AnswerRefused",
     "BudgetSpent",
     "CallClosed",
+    "CancelRequested",
     "CannotGoOn",
     "ClaimLost",
     "ConfigInvalid",
@@ -286,6 +287,14 @@ class CallClosed(ClaimLost):
     """The call was ended meanwhile: what its tool goes on with begins no step and opens no request."""
 
 
+class CancelRequested(AgentmdError):
+    """Somebody, `by`, asked to cancel the execution: nothing of it begins any more; ends it as `aborted`."""
+
+    def __init__(self, by: str) -> None:
+        super().__init__(f"cancelled by {by}")
+        self.by = by
+
+
 class ModelFailed(AgentmdError):
     """The model could not answer, also after retries; ends the execution as `error`."""
 
@@ -345,6 +354,7 @@ _CODES: dict[type[AgentmdError], Codes] = {
     DrivenElsewhere: Codes(6, 409),
     ExecutionEnded: Codes(6, 409),
     FiringDecided: Codes(6, 409),
+    CancelRequested: Codes(4, 500),
     LimitReached: Codes(4, 500),
     WorkTimeout: Codes(5, 500),
 }

@@ -197,7 +197,9 @@ class Journal(Protocol):
         drive ends or its worker is dead, and once for an execution."""
 
     def start_call(self, position: Position, args: dict[str, Any], effect: CallEffect | None) -> None:
-        """Moves a call to `started` with the arguments it runs with. The effect comes after this, never before."""
+        """Moves a call to `started` with the arguments it runs with. The effect comes after this, never before.
+
+        Raises CancelRequested with nothing written when the execution is to be cancelled."""
 
     def put_back(self, position: Position, state: CallState) -> None:
         """Undoes `start_call` of a call of which nothing was begun: it has this state again."""
@@ -215,7 +217,8 @@ class Journal(Protocol):
     def begin_step(self, position: Position, number: int, function: str) -> None:
         """Notes that step `number` of a call starts. The effect comes after this.
 
-        Raises CallClosed with nothing written when the call is not `started` by this driver: it was ended meanwhile."""
+        With nothing written it raises CancelRequested when the execution is to be cancelled, and CallClosed when the call
+        is not `started` by this driver: it was ended meanwhile."""
 
     def end_step(self, position: Position, number: int, result: Any, error: dict[str, Any] | None) -> None:
         """Keeps a step's JSON result, or its error."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_md.errors import CallClosed, ToolError, UnknownExecution
+from agent_md.errors import CallClosed, CancelRequested, ToolError, UnknownExecution
 from agent_md.executions.model import (
     Answer,
     Call,
@@ -237,8 +237,8 @@ class RunningCall:
             self._check_runs()
             try:
                 self._run_context.journal.begin_step(self._call.position, number, name)
-            except CallClosed:
-                raise Pause from None  # as for what goes on after the end of its pass: it must not be swallowed
+            except (CallClosed, CancelRequested) as ended:
+                raise Pause from ended  # as for what goes on after the end of its pass: it must not be swallowed
         token = _in_step.set(True)
         try:
             yield

@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.types import interrupt
 
-from agent_md.errors import AgentmdError, ClaimLost, OutOfResources, StoreError, ToolError
+from agent_md.errors import AgentmdError, CancelRequested, ClaimLost, OutOfResources, StoreError, ToolError
 from agent_md.executions.answers import denial_text
 from agent_md.executions.model import (
     Answer,
@@ -50,7 +50,8 @@ class _Ask:
 class ToolNode:
     """Runs one call when it may, waits for its answers when it must, and closes it once.
 
-    It raises nothing but LangGraph's interrupt, errors of the store and OutOfResources: any other exception would cancel its siblings.
+    It raises nothing but LangGraph's interrupt, errors of the store, OutOfResources and CancelRequested: any other exception
+    would cancel its siblings.
     """
 
     def __init__(self, run_context: RunContext) -> None:
@@ -183,6 +184,8 @@ class ToolNode:
             async with asyncio.timeout(tool.options.timeout) as limit:
                 text = await tool.run(args, plan)
         except Pause as pause:
+            if isinstance(pause.__cause__, CancelRequested):
+                raise pause.__cause__ from None
             fault = running.fault(pause)
             return _said(failed(ToolError(fault))) if fault else _Ask(tuple(running.asked))
         except OutOfResources:

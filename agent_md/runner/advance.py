@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from agent_md.agents.spec import AgentSpec
 from agent_md.errors import (
     AgentmdError,
+    CancelRequested,
     ClaimLost,
     LimitReached,
     ModelFailed,
@@ -65,14 +66,6 @@ Aside = Callable[[Callable[[], RunContext]], Awaitable[RunContext]]
 
 OpenCheckpointer = Callable[[], "Checkpoints"]
 """Gives the checkpointer, opened when it is first asked for. Raises StoreError."""
-
-
-class _CancelRequested(Exception):
-    """Somebody asked to cancel the execution; `by` says who."""
-
-    def __init__(self, by: str) -> None:
-        super().__init__(by)
-        self.by = by
 
 
 class Runner:
@@ -185,8 +178,8 @@ class Runner:
         looked_at = [call for call in self._store.calls(execution.id) if not call.state.closed and call.effect]
         poisoned = execution.attempts >= MAX_ATTEMPTS
         if execution.cancelled_by is not None and (poisoned or not looked_at):
-            reason = f"cancelled by {execution.cancelled_by}"
-            return self._ending(execution.id, {}, Status.ABORTED, reason, ended_by=execution.cancelled_by)
+            request = CancelRequested(execution.cancelled_by)
+            return self._ending(execution.id, {}, Status.ABORTED, str(request), ended_by=request.by)
         if not poisoned:
             return None
         error = Poisoned(
@@ -200,10 +193,9 @@ class Runner:
         try:
             self._obey_cancel(run_context.execution_id)
             finished = await self._supervise(run_context)
-        except _CancelRequested as request:
-            reason = f"cancelled by {request.by}"
+        except CancelRequested as request:
             return self._ending(
-                run_context.execution_id, run_context.tools, Status.ABORTED, reason, ended_by=request.by
+                run_context.execution_id, run_context.tools, Status.ABORTED, str(request), ended_by=request.by
             )
         except LimitReached as error:
             return self._ending(run_context.execution_id, run_context.tools, Status.ABORTED, str(error))
@@ -269,7 +261,7 @@ class Runner:
     def _obey_cancel(self, execution_id: ExecutionId) -> None:
         by = self._store.execution(execution_id).cancelled_by
         if by is not None:
-            raise _CancelRequested(by)
+            raise CancelRequested(by)
 
     async def _work(self, run_context: RunContext) -> Finished | None:
         """Takes one step of the table after the other; gives the answer, or None when the execution waits."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_md.errors import CallClosed
+from agent_md.errors import CallClosed, CancelRequested
 from agent_md.executions.model import (
     CallEffect,
     CallOutcome,
@@ -380,6 +380,30 @@ class TestSteps:
         new = taken_over(store, workers, journal)
         new.end_step(FIRST, 0, "sent", None)
         assert store.steps(journal.claim.execution_id, FIRST)[0].result == "sent"
+
+
+class TestCancelled:
+    """Nothing begins of an execution that somebody asked to cancel; what is under way is still told of."""
+
+    def test_no_call_is_started(self, store: Store, journal: Journal) -> None:
+        record(journal, calls=[proposal()])
+        store.request_cancel(journal.claim.execution_id, "cli:ann")
+        before = snapshot(store, journal.claim.execution_id)
+        with pytest.raises(CancelRequested, match="cancelled by cli:ann"):
+            journal.start_call(FIRST, {}, None)
+        assert snapshot(store, journal.claim.execution_id) == before
+
+    def test_no_step_is_begun(self, store: Store, journal: Journal) -> None:
+        record(journal, calls=[proposal()])
+        journal.start_call(FIRST, {}, None)
+        journal.begin_step(FIRST, 0, "one")
+        store.request_cancel(journal.claim.execution_id, "cli:ann")
+        with pytest.raises(CancelRequested):
+            journal.begin_step(FIRST, 1, "two")
+        journal.end_step(FIRST, 0, "done", None)
+        assert list(store.steps(journal.claim.execution_id, FIRST)) == [0]
+        journal.finish_call(FIRST, CallState.FINISHED, CallOutcome.DONE, "done", tool("done"))
+        assert store.calls(journal.claim.execution_id)[0].result == "done"
 
 
 class TestClosedCalls:

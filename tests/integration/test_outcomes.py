@@ -399,9 +399,7 @@ class TestCancel:
                 work.app.store.request_cancel(work.execution.id, "cli:ann")
                 assert work.app.store.claim_to_cancel(work.execution.id, work.app.worker) is None
 
-        app = work.app
-        runner = Runner(app.store, app._checkpointer, app._run_context, aside=app.parts.tool_threads.aside, poll=60)
-        asyncio.run(runner.advance(work.create(), Sink(cancel)))
+        self.drive_without_looking(work, Sink(cancel))
         self.check_aborted(work)
 
     def test_at_the_moment_of_its_last_call(self, work: Workspace) -> None:
@@ -414,12 +412,53 @@ class TestCancel:
             if any(event.type is EventType.TOOL_RESULT for event in work.events()):
                 work.app.store.request_cancel(work.execution.id, "cli:ann")
 
-        parts = work.app.parts
-        runner = Runner(
-            work.app.store, work.app._checkpointer, work.app._run_context, aside=parts.tool_threads.aside, poll=60
-        )
-        asyncio.run(runner.advance(work.create(), Sink(cancel)))
+        self.drive_without_looking(work, Sink(cancel))
         self.check_aborted(work)
+
+    def drive_without_looking(self, work: Workspace, sink: Sink) -> None:
+        """Drives with a runner that looks for a cancellation only when something has ended."""
+        app = work.app
+        runner = Runner(app.store, app._checkpointer, app._run_context, aside=app.parts.tool_threads.aside, poll=60)
+        asyncio.run(runner.advance(work.create(), sink))
+
+    def test_no_call_begins_after_it_is_stored(self, work: Workspace) -> None:
+        work.tools("")
+        work.agent("tools: [kit]")
+        work.script(turn(call("plain", key="A"), call("plain", key="B")), "Done.")
+
+        def cancel() -> None:
+            if work.calls():
+                work.app.store.request_cancel(work.execution.id, "cli:ann")
+
+        self.drive_without_looking(work, Sink(cancel))
+        self.check_aborted(work)
+        assert [c.outcome for c in work.calls()] == [CallOutcome.NOT_RUN] * 2
+        assert work.effects() == {}
+
+    @pytest.mark.parametrize("way", ["def", "async def"])
+    def test_nor_a_step_of_one_that_runs(self, work: Workspace, way: str) -> None:
+        work.tools(f"""
+            import sqlite3
+
+            @tool
+            {way} it() -> str:
+                \"\"\"It.\"\"\"
+                step(effect, "before")
+                store = sqlite3.connect(context().workspace / ".agentmd/agentmd.db")
+                with store:
+                    store.execute("UPDATE executions SET cancelled_by = 'cli:ann'")
+                store.close()
+                try:
+                    step(effect, "after")
+                except Exception:
+                    effect("swallowed")
+            """)
+        work.agent("tools: [kit]")
+        work.script(turn(call("it")), "Done.")
+        self.drive_without_looking(work, Sink())
+        self.check_aborted(work)
+        assert work.effects() == {"before": 1}
+        assert "These steps of it are done: kit.effect" in work.result()
 
     def test_a_final_status_never_changes(self, work: Workspace) -> None:
         work.agent()

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from agent_md.errors import CallClosed, ClaimLost
+from agent_md.errors import CallClosed, CancelRequested, ClaimLost
 from agent_md.executions.model import (
     BETWEEN,
     Call,
@@ -102,7 +102,8 @@ class MemoryJournal:
             return grant
 
     def start_call(self, position: Position, args: dict[str, Any], effect: CallEffect | None) -> None:
-        with self._write():
+        with self._write() as execution:
+            _refuse_if_cancelled(execution)
             if not self._state.call(self._id, position).state.closed:
                 self._move(position, CallState.STARTED, args=as_json(args), effect=effect)
 
@@ -133,7 +134,8 @@ class MemoryJournal:
             raise CallClosed(f"call {position} was ended meanwhile")
 
     def begin_step(self, position: Position, number: int, function: str) -> None:
-        with self._write():
+        with self._write() as execution:
+            _refuse_if_cancelled(execution)
             self._check_started(position)
             steps = self._state.steps.setdefault((self._id, position), {})
             steps.setdefault(number, StepRecord(function, CallState.STARTED))
@@ -285,6 +287,11 @@ class MemoryJournal:
                 "status": "error",
             },
         }
+
+
+def _refuse_if_cancelled(execution: Execution) -> None:
+    if execution.cancelled_by is not None:
+        raise CancelRequested(execution.cancelled_by)
 
 
 def _sum(one: Usage, other: Usage) -> Usage:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from agent_md.errors import CallClosed, ClaimLost
+from agent_md.errors import CallClosed, CancelRequested, ClaimLost
 from agent_md.executions.model import (
     BETWEEN,
     CallEffect,
@@ -161,6 +161,7 @@ class SqliteJournal:
 
     def start_call(self, position: Position, args: dict[str, Any], effect: CallEffect | None) -> None:
         with self._fenced():
+            self._refuse_if_cancelled()
             proposed = self._data_of(f"call:{position}")["args"]
             self._move(position, CallState.STARTED)
             self._db.run(
@@ -187,6 +188,11 @@ class SqliteJournal:
     ) -> None:
         with self._fenced() as now:
             self._close_call(position, state, outcome, text, message, now)
+
+    def _refuse_if_cancelled(self) -> None:
+        (by,) = self._db.one("SELECT cancelled_by FROM executions WHERE id = ?", self._claim.execution_id)
+        if by is not None:
+            raise CancelRequested(by)
 
     def _check_started(self, position: Position) -> None:
         row = self._db.one(
@@ -248,6 +254,7 @@ class SqliteJournal:
 
     def begin_step(self, position: Position, number: int, function: str) -> None:
         with self._fenced():
+            self._refuse_if_cancelled()
             self._check_started(position)
             self._db.run(
                 "INSERT OR IGNORE INTO steps (execution_id, turn, idx, number, function, state)"
