@@ -16,6 +16,7 @@ from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
 WAITS = "execution 1 waits for an answer: agentmd respond 1 --request 1-0.0\n"
+UNREAD = "note: standard input is not read; `-m -` takes it as the message\n"
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def environment() -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "PYTHONPATH": str(ROOT)}
 
 
-def run_cleaner(folder: AgentFolder, *before: str, stdin: int | None = None) -> None:
+def run_cleaner(folder: AgentFolder, *before: str, stdin: int | None = None, said: str = "") -> None:
     """`run cleaner` as a whole program; `before` is put before its command line."""
     ended = subprocess.run(
         [*before, sys.executable, "-m", "agent_md.cli.main", "run", "cleaner"],
@@ -39,7 +40,7 @@ def run_cleaner(folder: AgentFolder, *before: str, stdin: int | None = None) -> 
         text=True,
         timeout=20,
     )
-    assert (ended.returncode, ended.stderr) == (3, WAITS)
+    assert (ended.returncode, ended.stderr) == (3, said + WAITS)
     assert "[y/N]" not in ended.stdout
     assert folder.execution().status is Status.WAITING
 
@@ -49,12 +50,12 @@ def test_a_closed_standard_input_is_no_answer(folder: AgentFolder, file: Path) -
     assert file.exists()
 
 
-@pytest.mark.parametrize("typed", [b"", b"y\ny\n"])
-def test_an_open_pipe_is_never_read(folder: AgentFolder, file: Path, typed: bytes) -> None:
+@pytest.mark.parametrize(("typed", "said"), [(b"", ""), (b"y\ny\n", UNREAD)])
+def test_an_open_pipe_is_never_read(folder: AgentFolder, file: Path, typed: bytes, said: str) -> None:
     read, write = os.pipe()
     try:
         os.write(write, typed)
-        run_cleaner(folder, stdin=read)
+        run_cleaner(folder, stdin=read, said=said)
         os.write(write, b"end")
         assert os.read(read, 100) == typed + b"end"
     finally:

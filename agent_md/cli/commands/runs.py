@@ -11,11 +11,13 @@ import typer
 from agent_md.api.address import server_takes_over
 from agent_md.app import App
 from agent_md.cli.agent_notes import warn_unavailable
-from agent_md.cli.command_context import WorkspaceOption, open_app, screen, terminal
+from agent_md.cli.command_context import WorkspaceOption, current_folder, open_app, screen, terminal
+from agent_md.cli.commands.run_message import has_unread, message_of
 from agent_md.cli.drive.event_follower import Showing
 from agent_md.cli.drive.run_output import choose_output
 from agent_md.cli.option_values import LinesOption, OnAsk, OnAskOption, QuietOption, execution_number
 from agent_md.cli.terminal.output import note, say
+from agent_md.cli.terminal.standard_streams import person
 from agent_md.cli.views.tables import executions_table
 from agent_md.cli.views.visible_text import json_line
 from agent_md.errors import DrivenElsewhere, ExecutionEnded, UsageError
@@ -41,7 +43,13 @@ def run(
     ] = None,
     message: Annotated[
         str | None,
-        typer.Option("--message", "-m", metavar="TEXT", help="What to tell the agent.", show_default=False),
+        typer.Option(
+            "--message",
+            "-m",
+            metavar="TEXT",
+            help="What to tell the agent; @FILE: what is in a file; -: standard input.",
+            show_default=False,
+        ),
     ] = None,
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Leave it to the server, or to a process in the background.")
@@ -62,9 +70,13 @@ def run(
         raise UsageError(
             "--answers-from-script answers here, --detach leaves the execution to others: give one of them"
         )
+    folder = current_folder()
     with open_app(workspace, drives=True) as app:
+        app.registry.get(agent)  # before anything is read
         scripted = _answers_of(app, agent) if answers_from_script else None
-        execution = app.start(agent, args=args or [], message=message, claimed=not detach)
+        execution = app.start(agent, args=args or [], message=message_of(message, folder), claimed=not detach)
+        if message != "-" and has_unread(person(sys.stdin)):
+            note("note: standard input is not read; `-m -` takes it as the message")
         output = choose_output(execution, quiet=quiet, as_json=as_json)
         warn_unavailable(app, agent)
         showing = Showing(app, execution.id, output, new=str(app.registry.get(agent).spec.model))
