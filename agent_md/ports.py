@@ -52,7 +52,7 @@ from agent_md.executions.model import (
 )
 from agent_md.executions.retention import Removable
 from agent_md.executions.sessions import Session
-from agent_md.executions.spending import Budget, Grant, Refusal
+from agent_md.executions.spending import Budget, Judgement, Refusal
 
 __all__ = [
     "AnswerReceipt",
@@ -191,7 +191,7 @@ class Journal(Protocol):
         requests of all guarded calls (`interrupt`), at once. `cut`: why the message stopped before its end. If the turn
         is there already, nothing of this is."""
 
-    def reserve(self, budget: Budget) -> Grant:
+    def reserve(self, budget: Budget) -> Judgement:
         """Holds, for the model call that comes next, what it may cost, if it fits under the limit with what is spent and
         what is held for calls of other executions; see `spending.judge`. It is held until the message is stored, the
         drive ends or its worker is dead, and once for an execution."""

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from agent_md.executions.model import TriggerKind
 
-__all__ = ["DAILY_LIMIT", "LATE_S", "Budget", "Grant", "Refusal", "RefusalKind", "Spending", "Verdict", "judge"]
+__all__ = ["DAILY_LIMIT", "LATE_S", "Budget", "Judgement", "Refusal", "RefusalKind", "Spending", "Verdict", "judge"]
 
 DAILY_LIMIT = "max_cost_usd_per_day"
 LATE_S = 7 * 86_400.0
@@ -41,14 +41,14 @@ class Spending:
 class Verdict(StrEnum):
     """Whether a call may be made."""
 
-    GRANTED = "granted"
+    FITS = "fits"
     WAIT = "wait"
     """Not until calls that are under way have ended, which may cost less than is held for them."""
     OVER = "over"
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class Judgement:
     """The verdict; `amount` is to be held for the call, `reason` says why it may never be made."""
 
     verdict: Verdict
@@ -56,23 +56,23 @@ class Grant:
     reason: str = ""
 
 
-def judge(budget: Budget, spending: Spending) -> Grant:
+def judge(budget: Budget, spending: Spending) -> Judgement:
     """Whether a call fits under the limit with the larger of its price and the agent's dearest turn of late.
 
     A call of which nobody knows what it may cost takes all that is left: the first of an agent is made alone.
     """
     limit, spent = budget.limit, spending.spent
     if spent is None:
-        return Grant(Verdict.OVER, reason=f"{DAILY_LIMIT} is ${limit:g}, and the cost so far today is unknown")
+        return Judgement(Verdict.OVER, reason=f"{DAILY_LIMIT} is ${limit:g}, and the cost so far today is unknown")
     if spent >= limit:
-        return Grant(Verdict.OVER, reason=f"{DAILY_LIMIT} is ${limit:g}, and ${spent:g} are spent today")
+        return Judgement(Verdict.OVER, reason=f"{DAILY_LIMIT} is ${limit:g}, and ${spent:g} are spent today")
     unknown = spending.dearest is None and not budget.is_bound
     amount = max(budget.price, spending.dearest or 0.0, limit - spent if unknown else 0.0)
     if spent + amount > limit + _ROUNDING:
         reason = f"{DAILY_LIMIT} is ${limit:g}, ${spent:g} are spent today, and the next call may cost ${amount:g}"
-        return Grant(Verdict.OVER, amount, reason)
+        return Judgement(Verdict.OVER, amount, reason)
     fits = spent + spending.held + amount <= limit + _ROUNDING
-    return Grant(Verdict.GRANTED if fits else Verdict.WAIT, amount)
+    return Judgement(Verdict.FITS if fits else Verdict.WAIT, amount)
 
 
 class RefusalKind(StrEnum):

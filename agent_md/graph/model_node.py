@@ -119,10 +119,10 @@ class ModelNode:
         """Holds the money of the call that comes; waits while calls of others hold what it needs. Raises LimitReached."""
         run_context = self._run_context
         while (budget := run_context.budget_of(history)) is not None:  # the day may be another after a wait
-            grant = run_context.journal.reserve(budget)
-            if grant.verdict is Verdict.OVER:
-                raise LimitReached(grant.reason)
-            if grant.verdict is Verdict.GRANTED:
+            judged = run_context.journal.reserve(budget)
+            if judged.verdict is Verdict.OVER:
+                raise LimitReached(judged.reason)
+            if judged.verdict is Verdict.FITS:
                 return
             await asyncio.sleep(_LOOK_AGAIN_S)
 

@@ -22,20 +22,20 @@ def driving(store: Store, agent: str = "writer") -> Journal:
 class TestAReservation:
     def test_holds_for_all_executions_of_the_agent(self, store: Store) -> None:
         one, two, three, other = driving(store), driving(store), driving(store), driving(store, "reader")
-        assert [j.reserve(DAY).verdict for j in (one, two, three)] == [Verdict.GRANTED, Verdict.GRANTED, Verdict.WAIT]
-        assert other.reserve(DAY).verdict is Verdict.GRANTED
+        assert [j.reserve(DAY).verdict for j in (one, two, three)] == [Verdict.FITS, Verdict.FITS, Verdict.WAIT]
+        assert other.reserve(DAY).verdict is Verdict.FITS
 
     def test_is_one_for_an_execution(self, store: Store) -> None:
         one, two = driving(store), driving(store)
-        assert [one.reserve(DAY).verdict for _ in range(4)] == [Verdict.GRANTED] * 4
-        assert two.reserve(DAY).verdict is Verdict.GRANTED
+        assert [one.reserve(DAY).verdict for _ in range(4)] == [Verdict.FITS] * 4
+        assert two.reserve(DAY).verdict is Verdict.FITS
 
     def test_is_settled_by_the_message_at_what_it_cost(self, store: Store) -> None:
         one, two, three = driving(store), driving(store), driving(store)
         one.reserve(DAY)
         two.reserve(DAY)
         record(one, usage=Usage(1, 1, 0.05))
-        assert three.reserve(DAY).verdict is Verdict.GRANTED
+        assert three.reserve(DAY).verdict is Verdict.FITS
         record(two, usage=Usage(1, 1, 0.1))
         record(three, usage=Usage(1, 1, 0.1))
         assert store.spent("writer", 0) == pytest.approx(0.25)
@@ -45,14 +45,14 @@ class TestAReservation:
     def test_ends_with_the_drive(self, store: Store, how: str) -> None:
         execution = begin(store)
         one, two, three = journal_of(store, execution), driving(store), driving(store)
-        assert {one.reserve(DAY).verdict, two.reserve(DAY).verdict} == {Verdict.GRANTED}
+        assert {one.reserve(DAY).verdict, two.reserve(DAY).verdict} == {Verdict.FITS}
         if how == "finish":
             one.finish(Ending(Status.ERROR, error="no"))
         else:
             one.release()
         if how == "claim":
             assert store.claim(execution.id, W2) is not None
-        assert three.reserve(DAY).verdict is Verdict.GRANTED
+        assert three.reserve(DAY).verdict is Verdict.FITS
 
     def test_ends_with_the_death_of_its_worker(self, store: Store, workers: FakeWorkers) -> None:
         driving(store).reserve(DAY)
@@ -62,7 +62,7 @@ class TestAReservation:
         third = store.journal(claim)
         assert third.reserve(DAY).verdict is Verdict.WAIT
         workers.kill(W1)
-        assert third.reserve(DAY).verdict is Verdict.GRANTED
+        assert third.reserve(DAY).verdict is Verdict.FITS
 
     def test_takes_the_dearest_turn_of_late_for_the_next(self, store: Store, clock: ManualClock) -> None:
         record(driving(store), usage=Usage(1, 1, 0.2))

@@ -29,7 +29,7 @@ from agent_md.executions.model import (
     StepRecord,
     Usage,
 )
-from agent_md.executions.spending import Budget, Grant, Verdict, judge
+from agent_md.executions.spending import Budget, Judgement, Verdict, judge
 from agent_md.ports import Ending, Workers
 from tests.support.memory_state import MemoryState, as_json
 
@@ -91,15 +91,15 @@ class MemoryJournal:
                 if proposal.request is not None:
                     self._state.open_request(execution, proposal.request)
 
-    def reserve(self, budget: Budget) -> Grant:
+    def reserve(self, budget: Budget) -> Judgement:
         with self._write() as execution:
             dead = [key for key, (_, worker, _) in self._state.held.items() if not self._workers.alive(worker)]
             for key in (self._id, *dead):
                 self._state.held.pop(key, None)
-            grant = judge(budget, self._state.spending(execution.agent, budget.since, budget.late))
-            if grant.verdict is Verdict.GRANTED:
-                self._state.held[self._id] = (execution.agent, self._claim.worker, grant.amount)
-            return grant
+            judged = judge(budget, self._state.spending(execution.agent, budget.since, budget.late))
+            if judged.verdict is Verdict.FITS:
+                self._state.held[self._id] = (execution.agent, self._claim.worker, judged.amount)
+            return judged
 
     def start_call(self, position: Position, args: dict[str, Any], effect: CallEffect | None) -> None:
         with self._write() as execution:

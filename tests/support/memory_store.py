@@ -108,9 +108,9 @@ class MemoryStore:
                 self._refuse_if_waiting(new)
             if new.budget is not None:
                 spending = state.spending(new.agent, new.budget.since, new.budget.late)
-                grant = judge(new.budget, replace(spending, held=0.0))
-                if grant.verdict is Verdict.OVER:
-                    raise BudgetSpent(f"{new.agent} was not started: {grant.reason}")
+                judged = judge(new.budget, replace(spending, held=0.0))
+                if judged.verdict is Verdict.OVER:
+                    raise BudgetSpent(f"{new.agent} was not started: {judged.reason}")
             self.sessions.enter(new)
             seed = self.sessions.first_messages(new)
             execution_id = ExecutionId(len(state.executions) + len(state.tombstones) + 1)

@@ -74,8 +74,8 @@ def test_money(spent: float | None, told: str | None) -> None:
 
 
 def told(budget: Budget, spending: Spending) -> tuple[str, float]:
-    grant = judge(budget, spending)
-    return grant.reason or str(grant.verdict), pytest.approx(grant.amount)
+    judged = judge(budget, spending)
+    return judged.reason or str(judged.verdict), pytest.approx(judged.amount)
 
 
 def day(limit: float, price: float = 0.0, *, is_bound: bool = False) -> Budget:
@@ -89,17 +89,17 @@ class TestMoneyOfTheDay:
         assert told(day(0), Spending(0.0))[0] == "max_cost_usd_per_day is $0, and $0 are spent today"
 
     def test_holds_the_larger_of_the_dearest_turn_and_the_price(self) -> None:
-        assert told(day(2, 0.5), Spending(0, dearest=0.1)) == ("granted", 0.5)
-        assert told(day(2, 0.1), Spending(0, dearest=0.5)) == ("granted", 0.5)
+        assert told(day(2, 0.5), Spending(0, dearest=0.1)) == ("fits", 0.5)
+        assert told(day(2, 0.1), Spending(0, dearest=0.5)) == ("fits", 0.5)
 
     def test_of_which_nobody_knows_what_a_call_costs_is_held_whole(self) -> None:
-        assert told(day(2, 0.1), Spending(0.5)) == ("granted", 1.5)
+        assert told(day(2, 0.1), Spending(0.5)) == ("fits", 1.5)
         assert told(day(2, 0.1), Spending(0.5, held=1.5)) == ("wait", 1.5)
-        assert told(day(2, 0.1, is_bound=True), Spending(0.5)) == ("granted", 0.1)
+        assert told(day(2, 0.1, is_bound=True), Spending(0.5)) == ("fits", 0.1)
 
     def test_that_is_held_by_others_is_waited_for(self) -> None:
         assert told(day(0.25), Spending(0.1, held=0.1, dearest=0.1)) == ("wait", 0.1)
-        assert told(day(0.3), Spending(0.1, held=0.1, dearest=0.1)) == ("granted", 0.1)
+        assert told(day(0.3), Spending(0.1, held=0.1, dearest=0.1)) == ("fits", 0.1)
 
     def test_that_would_be_exceeded_by_the_next_call_ends_it(self) -> None:
         assert told(day(0.25), Spending(0.2, dearest=0.1))[0] == (

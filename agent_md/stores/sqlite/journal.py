@@ -26,7 +26,7 @@ from agent_md.executions.model import (
     Status,
     Usage,
 )
-from agent_md.executions.spending import Budget, Grant
+from agent_md.executions.spending import Budget, Judgement
 from agent_md.ports import Clock, Ending, NewAnswer, Workers
 from agent_md.stores.sqlite import shared_statements, spending
 from agent_md.stores.sqlite.claims import add_attempt, place_in_flight
@@ -136,7 +136,7 @@ class SqliteJournal:
             for proposal in proposals:
                 self._propose(proposal, now)
 
-    def reserve(self, budget: Budget) -> Grant:
+    def reserve(self, budget: Budget) -> Judgement:
         with self._fenced():
             return spending.reserve(self._db, self._claim, budget, self._workers)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent_md.errors import BudgetSpent
 from agent_md.executions.model import Claim, ExecutionId, WorkerId
-from agent_md.executions.spending import Budget, Grant, Spending, Verdict, judge
+from agent_md.executions.spending import Budget, Judgement, Spending, Verdict, judge
 from agent_md.ports import Workers
 from agent_md.stores.sqlite.database import Database
 
@@ -37,12 +37,12 @@ def _dearest(db: Database, agent: str, since: float) -> float | None:
 def refuse_if_spent(db: Database, agent: str, budget: Budget) -> None:
     """Raises BudgetSpent when the first call of a new execution would not be made."""
     spending = Spending(spent(db, agent, budget.since), dearest=_dearest(db, agent, budget.late))
-    grant = judge(budget, spending)
-    if grant.verdict is Verdict.OVER:
-        raise BudgetSpent(f"{agent} was not started: {grant.reason}")
+    judged = judge(budget, spending)
+    if judged.verdict is Verdict.OVER:
+        raise BudgetSpent(f"{agent} was not started: {judged.reason}")
 
 
-def reserve(db: Database, claim: Claim, budget: Budget, workers: Workers) -> Grant:
+def reserve(db: Database, claim: Claim, budget: Budget, workers: Workers) -> Judgement:
     """Holds what a call of the claim's execution may cost, if it fits. What dead workers hold is freed first."""
     (agent,) = db.one("SELECT agent FROM executions WHERE id = ?", claim.execution_id)
     free(db, claim.execution_id)
@@ -51,13 +51,13 @@ def reserve(db: Database, claim: Claim, budget: Budget, workers: Workers) -> Gra
             free(db, ExecutionId(execution_id))
     (held,) = db.one("SELECT coalesce(sum(amount), 0.0) FROM reservations WHERE agent = ?", agent)
     spending = Spending(spent(db, agent, budget.since), float(held), _dearest(db, agent, budget.late))
-    grant = judge(budget, spending)
-    if grant.verdict is Verdict.GRANTED:
+    judged = judge(budget, spending)
+    if judged.verdict is Verdict.FITS:
         db.run(
             "INSERT INTO reservations (execution_id, agent, worker, amount) VALUES (?, ?, ?, ?)",
-            *(claim.execution_id, agent, claim.worker, grant.amount),
+            *(claim.execution_id, agent, claim.worker, judged.amount),
         )
-    return grant
+    return judged
 
 
 def free(db: Database, execution_id: ExecutionId) -> None:
