@@ -13,7 +13,7 @@ from agent_md.agents.files import Unreadable, decode, file_stamp, read_file
 from agent_md.agents.spec import OnPending, RunSettings
 from agent_md.agents.yamltree import MAX_BYTES
 from agent_md.config_file import KEYS, ConfigFile, Layer, database_path, log_level, read_config
-from agent_md.dotenv import parse_dotenv
+from agent_md.env_file import parse_env_file
 from agent_md.errors import ConfigInvalid
 from agent_md.workspace import at_home, find_workspace
 
@@ -227,7 +227,7 @@ def _read_dotenv(path: Path) -> dict[str, str]:
     if path.is_dir() or not os.path.lexists(path):  # a folder of this name is a Python environment
         return {}
     try:
-        return parse_dotenv(decode(read_file(path, MAX_BYTES)), str(path))
+        return parse_env_file(decode(read_file(path, MAX_BYTES)), str(path))
     except Unreadable as error:
         raise ConfigInvalid(f"{path}: the file {error}") from None
 

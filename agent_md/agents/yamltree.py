@@ -83,14 +83,15 @@ class Mapping:
 Node = Scalar | Sequence | Mapping
 
 
-def load_mapping(source: Source) -> Mapping | None:
+def load_mapping(source: Source, *, max_bytes: int = MAX_BYTES, any_character: bool = False) -> Mapping | None:
     """The mapping that the text is; an empty text is an empty one. None, with the mistake noted, if it cannot be read.
 
-    Duplicate keys are noted and the first is kept, so that the rest can be checked too.
+    Duplicate keys are noted and the first is kept, so that the rest can be checked too. With `any_character`, escapes
+    may also stand for NUL and for halves of surrogate pairs.
     """
-    if len(source.text.encode(errors="surrogatepass")) > MAX_BYTES:
+    if len(source.text.encode(errors="surrogatepass")) > max_bytes:
         source.note(
-            Mark(source.first_line, 1), f"the settings are larger than {MAX_BYTES // 1024} KiB; move text to the body"
+            Mark(source.first_line, 1), f"the settings are larger than {max_bytes // 1024} KiB; move text to the body"
         )
         return None
     if found := _INVISIBLE.search(source.text):
@@ -102,7 +103,7 @@ def load_mapping(source: Source) -> Mapping | None:
         )
         return None
     try:
-        return _Composer(source).document()
+        return _Composer(source, any_character).document()
     except _Refused as refusal:
         source.note(refusal.mark, refusal.text)
     except yaml.reader.ReaderError as error:
@@ -172,8 +173,9 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Composer:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, any_character: bool) -> None:
         self._source = source
+        self._any_character = any_character
         self._loader: Any = _Loader(source)  # Any: its stubs are untyped
         self._values = 0
 
@@ -237,7 +239,7 @@ class _Composer:
         return Mapping(mark, entries)
 
     def _scalar(self, event: yaml.ScalarEvent, mark: Mark) -> Scalar:
-        if found := _UNUSABLE.search(event.value):
+        if not self._any_character and (found := _UNUSABLE.search(event.value)):
             raise _Refused(
                 mark,
                 f"the value has an escape for U+{ord(found.group()):04X}, which is no text; write the character itself",

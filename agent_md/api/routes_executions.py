@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query
 from fastapi.responses import StreamingResponse
+from fastapi.sse import EventSourceResponse
 from pydantic import BeforeValidator
 
 from agent_md.api.context import Context
@@ -120,7 +121,7 @@ async def messages(context: Context, execution_id: _Id) -> list[dict[str, Any]]:
 @router.get("/executions/{execution_id}/stream", response_class=StreamingResponse, responses=documented(404, 422))
 async def stream(
     context: Context, execution_id: _Id, last_event_id: Annotated[str | None, Header()] = None
-) -> StreamingResponse:
+) -> EventSourceResponse:
     """Server-sent events of it: what was, what comes; `complete` is the last."""
     execution = context.store.execution(ExecutionId(execution_id))
     return sse_response(execution_stream(context, execution, last_event_id))

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from fastapi.sse import EventSourceResponse
 
 from agent_md.api.context import ServerContext
 from agent_md.api.errors import documented
@@ -146,7 +147,7 @@ async def messages(place: Place, session_id: str) -> list[dict[str, Any]]:
 @_routes.get("/{session_id}/stream", response_class=StreamingResponse, responses=documented(404, 409, 422))
 async def stream(
     place: Place, session_id: str, last_event_id: Annotated[str | None, Header()] = None
-) -> StreamingResponse:
+) -> EventSourceResponse:
     """Server-sent events of its turns: of the last one and those that come, or from `Last-Event-ID` on."""
     return sse_response(session_stream(place.context, place.find(session_id), last_event_id))
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header
 from fastapi.responses import StreamingResponse
+from fastapi.sse import EventSourceResponse
 
 from agent_md import __version__
 from agent_md.api.context import Context, ServerContext
@@ -79,6 +80,6 @@ async def shutdown(context: Context) -> dict[str, Any]:
 
 
 @router.get("/events/stream", response_class=StreamingResponse, responses=documented())
-async def events(context: Context, last_event_id: Annotated[str | None, Header()] = None) -> StreamingResponse:
+async def events(context: Context, last_event_id: Annotated[str | None, Header()] = None) -> EventSourceResponse:
     """Server-sent events of all executions and agents, from now on, or from `Last-Event-ID` on."""
     return sse_response(global_stream(context, last_event_id))

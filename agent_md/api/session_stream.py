@@ -21,7 +21,7 @@ _BATCH = 200
 
 async def session_stream(
     context: ServerContext, session: Session, last_event_id: str | None, *, heartbeat: float = HEARTBEAT_S
-) -> AsyncIterator[str]:
+) -> AsyncIterator[bytes]:
     """The events of the session's turns from the position on, without one from the first event of its last turn on.
 
     It follows the turns to come, and ends when the session is deleted.
@@ -92,7 +92,7 @@ class _Turns:
             self._pieces[turn] = Pieces(self._store, self._watch, turn, resumed=self._resumed)
         self._resumed = False  # of the turns that begin later nothing was told before
 
-    def told(self, event: Event) -> list[str]:
+    def told(self, event: Event) -> list[bytes]:
         """What tells an event, in order."""
         turn = event.execution_id
         line = event_line(self._context, self._store.execution(turn), event)
@@ -110,5 +110,5 @@ class _Turns:
         assert call is not None, "a request is stored after its call"
         return decision_view(request, call)
 
-    def pieces(self) -> list[str]:
+    def pieces(self) -> list[bytes]:
         return [text for pieces in self._pieces.values() for text in pieces.news()]

@@ -1,4 +1,4 @@
-"""Server-sent events: how one is written, when the line must be kept alive, where a client goes on, and the pieces of
+"""Server-sent events: their responses, when the line must be kept alive, where a client goes on, and the pieces of
 messages that are under way."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-from fastapi.responses import StreamingResponse
+from fastapi.sse import EventSourceResponse, format_sse_event
 
 from agent_md.engines.hub import TextUnderWay, Watch
 from agent_md.executions.model import Event, ExecutionId
@@ -19,19 +19,17 @@ __all__ = ["COMMENT", "HEARTBEAT_S", "Heartbeat", "Pieces", "position", "sse_mes
 HEARTBEAT_S = 8.0
 """Clients may take a line that is silent for 10 s for a dead one, and what is late on its way counts too."""
 
-COMMENT = ": alive\n\n"
+COMMENT = format_sse_event(comment="alive")
 
 
-def sse_response(stream: AsyncIterator[str]) -> StreamingResponse:
+def sse_response(stream: AsyncIterator[bytes]) -> EventSourceResponse:
     """The stream as a response that no proxy holds back."""
-    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
+    return EventSourceResponse(stream, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
 
 
-def sse_message(event: str, data: dict[str, Any], number: int | None = None) -> str:
+def sse_message(event: str, data: dict[str, Any], number: int | None = None) -> bytes:
     """One event; `number` is that of a stored one, with which a client that comes back goes on."""
-    head = f"event: {event}\n" + (f"id: {number}\n" if number is not None else "")
-    return f"{head}data: {json.dumps(data)}\n\n"  # JSON in ASCII: no line break of whatever kind is left in it
+    return format_sse_event(event=event, data_str=json.dumps(data), id=None if number is None else str(number))
 
 
 def position(last_event_id: str | None, known: Callable[[int], bool]) -> tuple[int | None, bool]:
@@ -78,7 +76,7 @@ class Pieces:
             self._texts.popleft()  # it is whole, and told as such
         self._joined = self._texts[0] if self._texts and self._texts[0].pieces else None
 
-    def news(self, upto: int | None = None) -> Iterator[str]:
+    def news(self, upto: int | None = None) -> Iterator[bytes]:
         """What came since, of the messages up to `upto`, which is about to be told whole, or of all."""
         while self._texts and (upto is None or self._texts[0].turn <= upto):
             yield from self._of(self._texts[0])
@@ -86,7 +84,7 @@ class Pieces:
                 return  # this one goes on
             self._texts.popleft()
 
-    def _of(self, text: TextUnderWay) -> Iterator[str]:
+    def _of(self, text: TextUnderWay) -> Iterator[bytes]:
         data: dict[str, Any] = {"execution_id": self._execution_id, "turn": text.turn}
         if text is not self._told:
             again = self._told is not None and self._told.turn == text.turn

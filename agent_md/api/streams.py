@@ -22,7 +22,7 @@ _GLOBAL = (EventType.SYSTEM, EventType.WAITING, EventType.RESUMED, EventType.COM
 
 async def execution_stream(
     context: ServerContext, execution: Execution, last_event_id: str | None, *, heartbeat: float = HEARTBEAT_S
-) -> AsyncIterator[str]:
+) -> AsyncIterator[bytes]:
     """Everything of one execution from the position on; `complete` ends it, nothing else of the execution does."""
     store = context.store
     after, anew = position(last_event_id, lambda seq: store.has_event(seq, execution.id))
@@ -54,7 +54,7 @@ async def execution_stream(
                 yield COMMENT
 
 
-def told(event: Event, line: dict[str, Any], pieces: Pieces | None) -> list[str]:
+def told(event: Event, line: dict[str, Any], pieces: Pieces | None) -> list[bytes]:
     """What tells a stored event: `line`, and before a message the rest of its pieces."""
     rest = pieces.news(turn_of(event)) if event.type is EventType.AI and pieces is not None else ()
     return [*rest, sse_message(str(event.type), line, event.seq)]
@@ -72,7 +72,7 @@ def event_line(context: ServerContext, execution: Execution, event: Event) -> di
 
 async def global_stream(
     context: ServerContext, last_event_id: str | None, *, heartbeat: float = HEARTBEAT_S
-) -> AsyncIterator[str]:
+) -> AsyncIterator[bytes]:
     """What happens to all executions from now on, or from the position on, and to agents."""
     store, hub = context.store, context.hub
     after, anew = position(last_event_id, store.has_event)
@@ -101,11 +101,11 @@ async def global_stream(
                 yield _heartbeat()
 
 
-def _heartbeat() -> str:
+def _heartbeat() -> bytes:
     return sse_message("heartbeat", {"timestamp": iso_time(time.time())})
 
 
-def _of_all(context: ServerContext, event: Event) -> str:
+def _of_all(context: ServerContext, event: Event) -> bytes:
     execution = context.store.execution(event.execution_id)
     data: dict[str, Any] = {
         "execution_id": event.execution_id,

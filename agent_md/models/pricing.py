@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-import yaml
-
 from agent_md.agents.defaults import PROVIDERS
 from agent_md.agents.files import Unreadable, decode, read_file
 from agent_md.agents.spec import ModelRef
-from agent_md.agents.yamltree import MAX_BYTES
+from agent_md.agents.yamltree import MAX_BYTES, Node
 from agent_md.errors import ConfigInvalid
-from agent_md.models.yaml_nodes import NodeReader
+from agent_md.models.yaml_values import NodeReader
 
 __all__ = ["Price", "Prices", "Rates", "load_prices", "price_of"]
 
@@ -100,15 +98,13 @@ class _Grammar:
 
     def read(self, text: str) -> tuple[str, dict[str, Price]]:
         """The date of the file, if it has one, and its prices."""
-        root = self._read.compose(text)
-        if root is None:
-            self._read.refuse(None, "the file is empty; it starts with `prices:`")
+        root = self._read.root(text, "prices")
         parts = self._read.mapping(root, "the file", {"as_of", "prices"}, required={"prices"})
         as_of = self._read.text(parts["as_of"], "as_of") if "as_of" in parts else ""
         entries = self._read.entries(parts["prices"], "prices")
         return as_of, {key: self._price(key, node) for key, node in entries.items()}
 
-    def _price(self, key: str, node: yaml.Node) -> Price:
+    def _price(self, key: str, node: Node) -> Price:
         provider, slash, name = key.partition("/")
         if provider not in _PRICED or not slash or not name or "*" in name[:-1]:
             self._read.refuse(
@@ -124,6 +120,6 @@ class _Grammar:
         long = self._read.mapping(parts["long"], what, {*_RATES, "above"}, required={"above", "input", "output"})
         return Price(rates, self._rates(long, what), self._read.count(long["above"], f"{what}.above"))
 
-    def _rates(self, parts: Mapping[str, yaml.Node], what: str) -> Rates:
+    def _rates(self, parts: Mapping[str, Node], what: str) -> Rates:
         given = {name: self._read.number(parts[name], f"{what}.{name}") for name in _RATES if name in parts}
         return Rates(**given)

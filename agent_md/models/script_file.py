@@ -9,11 +9,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-
+from agent_md.agents.yamltree import Node
 from agent_md.errors import UsageError
 from agent_md.executions.model import Request, RequestKind
-from agent_md.models.yaml_nodes import NodeReader
+from agent_md.models.yaml_values import MAX_BYTES, NodeReader
 
 __all__ = [
     "Conversation",
@@ -32,7 +31,6 @@ __all__ = [
 T = TypeVar("T")
 K = TypeVar("K", bound=StrEnum)
 
-_LARGEST_FILE = 1_000_000
 FINISHES = ("stop", "length", "blocked", "unknown")
 """How a turn may end: whole, cut by the token limit, blocked by a filter, for a reason that nobody knows."""
 _DELAY = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
@@ -156,8 +154,8 @@ def _text_of(path: Path) -> str:
         raise ScriptInvalid(f"there is no script {path}; create it, or name another one as the model") from None
     except OSError as error:
         raise ScriptInvalid(f"the script {path} cannot be read: {error.strerror}") from None
-    if len(data) > _LARGEST_FILE:
-        raise ScriptInvalid(f"the script {path} has {len(data)} bytes; at most {_LARGEST_FILE} are read")
+    if len(data) > MAX_BYTES:
+        raise ScriptInvalid(f"the script {path} has {len(data)} bytes; at most {MAX_BYTES} are read")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -171,18 +169,16 @@ class _Grammar:
         self._read = NodeReader(path, ScriptInvalid)
 
     def script(self, text: str) -> tuple[tuple[Conversation, ...], tuple[ScriptAnswer, ...]]:
-        root = self._read.compose(text)
-        if root is None:
-            self._read.refuse(None, "the file is empty; a script starts with `conversations:`")
+        root = self._read.root(text, "conversations")
         parts = self._read.mapping(root, "the script", {"conversations", "answers"}, required={"conversations"})
         node = parts["conversations"]
         conversations = self._filled(node, "conversations", self._read.items(node, "conversations", self._conversation))
         return conversations, self._read.items(parts["answers"], "answers", self._answer) if "answers" in parts else ()
 
-    def _answer(self, node: yaml.Node) -> ScriptAnswer:
+    def _answer(self, node: Node) -> ScriptAnswer:
         parts = self._read.mapping(node, "an answer", {"match", "response"}, required={"response"})
         response = self._read.value(parts["response"], "response")
-        line = node.start_mark.line + 1
+        line = node.mark.line
         if "match" not in parts:
             return ScriptAnswer(line, response)
         match = self._read.mapping(parts["match"], "match", {"tool", "kind", "message"})
@@ -194,13 +190,13 @@ class _Grammar:
             message=self._read.pattern(match["message"], "match.message") if "message" in match else None,
         )
 
-    def _kind(self, node: yaml.Node, what: str, kinds: type[K]) -> K:
+    def _kind(self, node: Node, what: str, kinds: type[K]) -> K:
         word = self._read.text(node, what)
         if word not in set(kinds):
             self._read.refuse(node, f"{what} is {word!r}, expected one of {', '.join(kinds)}")
         return kinds(word)
 
-    def _conversation(self, node: yaml.Node) -> Conversation:
+    def _conversation(self, node: Node) -> Conversation:
         parts = self._read.mapping(node, "a conversation", {"match", "turns"}, required={"turns"})
         user = None
         if "match" in parts:
@@ -209,8 +205,8 @@ class _Grammar:
         turns = self._read.items(parts["turns"], "turns", self._turn)
         return Conversation(user, self._filled(parts["turns"], "turns", turns))
 
-    def _turn(self, node: yaml.Node) -> Turn:
-        readers: dict[str, Callable[[yaml.Node], Any]] = {
+    def _turn(self, node: Node) -> Turn:
+        readers: dict[str, Callable[[Node], Any]] = {
             "text": lambda value: self._read.text(value, "text"),
             "calls": lambda value: self._read.items(value, "calls", self._call),
             "usage": self._usage,
@@ -224,43 +220,43 @@ class _Grammar:
         fields = {name: readers[name](value) for name, value in parts.items()}
         if not parts.keys() & {"text", "calls", "error"} and fields.get("finish", "stop") == "stop":
             self._read.refuse(node, "a turn needs a text, calls or an error, or another finish than stop")
-        return Turn(line=node.start_mark.line + 1, **fields)
+        return Turn(line=node.mark.line, **fields)
 
-    def _call(self, node: yaml.Node) -> ScriptCall:
+    def _call(self, node: Node) -> ScriptCall:
         parts = self._read.mapping(node, "a call", {"name", "args"}, required={"name"})
         args = self._read.json_object(parts["args"], "args") if "args" in parts else {}
         return ScriptCall(self._read.text(parts["name"], "name"), args)
 
-    def _usage(self, node: yaml.Node) -> ScriptUsage:
+    def _usage(self, node: Node) -> ScriptUsage:
         parts = self._read.mapping(node, "usage", {"input", "output", "cost"})
         tokens = {name: self._read.count(parts[name], name) for name in ("input", "output") if name in parts}
         return ScriptUsage(**tokens, cost=self._read.number(parts["cost"], "cost") if "cost" in parts else 0.0)
 
-    def _expectation(self, node: yaml.Node) -> Expectation:
+    def _expectation(self, node: Node) -> Expectation:
         keys = {"tool", "result"}
         parts = self._read.mapping(node, "expect", keys, required=keys)
         return Expectation(self._read.text(parts["tool"], "tool"), self._read.pattern(parts["result"], "result"))
 
-    def _error(self, node: yaml.Node) -> SimulatedError:
+    def _error(self, node: Node) -> SimulatedError:
         parts = self._read.mapping(node, "error", {"kind", "message", "times"}, required={"kind"})
         kind = self._kind(parts["kind"], "kind", ErrorKind)
         message = self._read.text(parts["message"], "message") if "message" in parts else "simulated by the script"
         return SimulatedError(kind, message, self._read.count(parts["times"], "times") if "times" in parts else None)
 
-    def _delay(self, node: yaml.Node) -> float:
+    def _delay(self, node: Node) -> float:
         word = self._read.text(node, "delay")
         found = _DELAY.fullmatch(word)
         if found is None:
             self._read.refuse(node, f"delay is {word!r}, expected a number with ms, s or m, such as 2s")
         return float(found[1]) * _UNITS[found[2]]
 
-    def _finish(self, node: yaml.Node) -> str:
+    def _finish(self, node: Node) -> str:
         word = self._read.text(node, "finish")
         if word not in FINISHES:
             self._read.refuse(node, f"finish is {word!r}, expected one of {', '.join(FINISHES)}")
         return word
 
-    def _filled(self, node: yaml.Node, what: str, items: tuple[T, ...]) -> tuple[T, ...]:
+    def _filled(self, node: Node, what: str, items: tuple[T, ...]) -> tuple[T, ...]:
         if not items:
             self._read.refuse(node, f"{what} is empty")
         return items

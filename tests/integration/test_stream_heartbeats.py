@@ -39,34 +39,34 @@ def context(tmp_path: Path) -> Iterator[ServerContext]:
     app.close()
 
 
-def of_execution(context: ServerContext) -> AsyncIterator[str]:
+def of_execution(context: ServerContext) -> AsyncIterator[bytes]:
     execution = context.app.start("worker", message="hello", claimed=False)
     return execution_stream(context, execution, None, heartbeat=_S)
 
 
-def of_session(context: ServerContext) -> AsyncIterator[str]:
+def of_session(context: ServerContext) -> AsyncIterator[bytes]:
     context.app.start("worker", message="hello", session_id="s", claimed=False)
     return session_stream(context, context.store.sessions.get("worker", "s"), None, heartbeat=_S)
 
 
-def of_everything(context: ServerContext) -> AsyncIterator[str]:
+def of_everything(context: ServerContext) -> AsyncIterator[bytes]:
     return global_stream(context, None, heartbeat=_S)
 
 
 @pytest.mark.parametrize("stream_of", [of_execution, of_session, of_everything])
 async def test_what_is_not_sent_puts_no_heartbeat_off(
-    context: ServerContext, stream_of: Callable[[ServerContext], AsyncIterator[str]]
+    context: ServerContext, stream_of: Callable[[ServerContext], AsyncIterator[bytes]]
 ) -> None:
     stream = stream_of(context)
     sent = [await anext(stream) for _ in range(1 if stream_of is of_everything else 2)]
-    assert all("event: " in text for text in sent)
+    assert all(b"event: " in text for text in sent)
     coming = asyncio.ensure_future(anext(stream))
     late = asyncio.ensure_future(asyncio.sleep(1.7 * _S))
     await asyncio.sleep(0.9 * _S)
     context.hub.wake_all()  # what it looks at now is nothing to send
     await asyncio.wait({coming, late}, return_when=asyncio.FIRST_COMPLETED)
     assert coming.done(), "the heartbeat counts from what was sent last"
-    assert coming.result() == COMMENT or coming.result().startswith("event: heartbeat")
+    assert coming.result() == COMMENT or coming.result().startswith(b"event: heartbeat")
     late.cancel()
     await stream.aclose()  # type: ignore[attr-defined]
 

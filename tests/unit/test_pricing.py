@@ -139,9 +139,9 @@ class TestAFile:
             ("prices:\n  openai/x: {input: 1, output: free}", "line 2: openai/x.output is free, expected a number"),
             ("prices:\n  openai/x: {input: 1, output: 2, cached: 3}", "did you mean 'cached_input'?"),
             ("prices:\n  openai/x: 3", "line 2: openai/x is a number, expected a mapping"),
-            ("prices:\n  a/b: {}\n  a/b: {}", "line 3: prices has 'a/b' twice"),
+            ("prices:\n  a/b: {}\n  a/b: {}", "line 3, column 3: a/b: given twice"),
             ("prices:\n  openai/x: {input: 1, output: 2, long: {input: 1, output: 2}}", "openai/x.long has no 'above'"),
-            ("prices: {", "line 1, column 10: not YAML"),
+            ("prices: {", "line 1, column 10: YAML cannot read this"),
         ],
     )
     def test_mistakes_are_named_with_file_and_line(self, tmp_path: Path, text: str, problem: str) -> None:

@@ -236,21 +236,23 @@ def test_delays(tmp_path: Path, written: str, seconds: float) -> None:
         ("conversations: [{}]", "line 1: a conversation has no 'turns'"),
         ("conversations:\n  - turns: []", "line 2: turns is empty"),
         ("conversations:\n  - turns:\n    - txt: a", "line 3: a turn has an unknown key 'txt'; did you mean 'text'?"),
-        ("conversations:\n- turns:\n  - text: a\n    text: b", "line 4: a turn has 'text' twice"),
+        (
+            "conversations:\n- turns:\n  - text: a\n    text: b",
+            "line 4, column 5: text: given twice, in line 3 and in line 4; keep one",
+        ),
         (
             "conversations:\n  - match: {user: '('}\n    turns: [{text: a}]",
             "line 2: match.user is no regular expression",
         ),
-        ("conversations: [", "line 1, column 17: not YAML"),
-        ("conversations:\n\t- turns", "line 2, column 1: not YAML"),
-        ("a: &a [1]\nb: *a", "line 2: *a is an alias"),
+        ("conversations: [", "line 1, column 17: YAML cannot read this"),
+        ("conversations:\n\t- turns", "line 2, column 1: there is a tab"),
+        ("a: &a [1]\nb: *a", "line 1, column 4: an unquoted & starts an anchor"),
         (one_turn("{}"), "a turn needs a text, calls or an error"),
         (one_turn("{text: yes}"), "text is a boolean to YAML, expected a text; put it in quotes"),
         (one_turn("{text: 1.10}"), "text is a number, expected a text"),
         (one_turn("{text: }"), "text is empty, expected a text"),
         (one_turn("{text: a, calls: [{args: {}}]}"), "a call has no 'name'"),
         (one_turn("{text: a, calls: [{name: b, args: [1]}]}"), "args is a list, expected a mapping"),
-        (one_turn("{text: a, calls: [{name: b, args: {on: 1}}]}"), "a key of args is a boolean to YAML"),
         (one_turn("{text: a, calls: [{name: b, args: {d: 2024-01-01}}]}"), "args.d is 2024-01-01, which YAML reads"),
         (one_turn("{text: a, calls: [{name: b, args: {d: 007}}]}"), "args.d is 007, which YAML reads"),
         (one_turn("{text: a, calls: [{name: b, args: {d: .nan}}]}"), "args.d is .nan, which YAML reads"),
@@ -262,8 +264,8 @@ def test_delays(tmp_path: Path, written: str, seconds: float) -> None:
         (one_turn("{text: a, error: {kind: transport, times: true}}"), "times is true, expected a number"),
         (one_turn("{text: a, delay: 2 hours}"), "delay is '2 hours', expected a number with ms, s or m"),
         (one_turn("{text: a, delay: 2}"), "delay is a number, expected a text"),
-        (one_turn("{text: !!python/name:os.system a}"), "text is a tag:yaml.org,2002:python/name:os.system"),
-        ("[" * 3000 + "]" * 3000, "line 1: nested more than 50 deep"),
+        (one_turn("{text: !!python/name:os.system a}"), "line 1, column 33: an unquoted ! starts a tag"),
+        ("[" * 3000 + "]" * 3000, "line 1, column 33: the settings are nested more than 32 deep"),
         (with_answer("{match: {tool: a}}"), "line 2: an answer has no 'response'"),
         (with_answer("{respond: {}}"), "line 2: an answer has an unknown key 'respond'; did you mean 'response'?"),
         (with_answer("{response: yes}"), "response is yes, which YAML reads in its own way"),
@@ -301,8 +303,8 @@ def test_a_byte_order_mark_is_no_mistake_and_other_encodings_are(tmp_path: Path)
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "folder.yaml").mkdir()
-    (tmp_path / "big.yaml").write_bytes(b"#" * 1_000_001)
-    for name, problem in (("none", "there is no script"), ("folder", "cannot be read"), ("big", "1000001 bytes")):
+    (tmp_path / "big.yaml").write_bytes(b"#" * (1024 * 1024 + 1))
+    for name, problem in (("none", "there is no script"), ("folder", "cannot be read"), ("big", "1048577 bytes")):
         with pytest.raises(ScriptInvalid, match=problem):
             load_script(tmp_path, name)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_md.agents.spec import RunSettings
-from agent_md.dotenv import parse_dotenv
+from agent_md.env_file import parse_env_file
 from agent_md.errors import ConfigInvalid
 from agent_md.settings import KEYS, Settings, load_settings
 
@@ -321,14 +321,15 @@ def test_an_unusable_variable_is_named(workspace: Path) -> None:
     [
         ("", {}),
         ("# a comment\n\nA=1\r\nexport B = two words  \n", {"A": "1", "B": "two words"}),
-        ("A=a#b\nB=a #b\nC=\nD=# c", {"A": "a#b", "B": "a", "C": "", "D": ""}),
+        ("A=a#b\nB=a #b\nC=\nD= # c\nE=#c", {"A": "a#b", "B": "a", "C": "", "D": "", "E": "#c"}),
+        ('A="two\nlines"\nB=1', {"A": "two\nlines", "B": "1"}),
         ('A=\'a #b $X \\n\'\nB="a\\n\\"b\\" \\\\ $X" # c', {"A": "a #b $X \\n", "B": 'a\n"b" \\ $X'}),
         ("A=x=y==", {"A": "x=y=="}),
         ("A=it's", {"A": "it's"}),
     ],
 )
 def test_dotenv_values(text: str, values: dict[str, str]) -> None:
-    assert parse_dotenv(text, ".env") == values
+    assert parse_env_file(text, ".env") == values
 
 
 @pytest.mark.parametrize(
@@ -343,7 +344,7 @@ def test_dotenv_values(text: str, values: dict[str, str]) -> None:
 )
 def test_a_wrong_dotenv_line_is_named_without_its_value(text: str, expected: str) -> None:
     with pytest.raises(ConfigInvalid, match=expected) as caught:
-        parse_dotenv(text, ".env")
+        parse_env_file(text, ".env")
     assert "secret-value" not in str(caught.value)
 
 

@@ -24,8 +24,8 @@ async def test_a_retry_is_a_restart_that_says_which_attempt_it_is(said_before: b
             assert len(list(pieces.news())) == 1
         hub.restart(execution.id, 0, 2, 4)
         (told,) = pieces.news()
-        assert told.startswith("event: delta\n")
-        assert json.loads(told.partition("data: ")[2]) == {
+        assert told.startswith(b"event: delta\n")
+        assert json.loads(told.partition(b"data: ")[2]) == {
             "execution_id": execution.id,
             "turn": 0,
             "restart": True,
@@ -34,4 +34,4 @@ async def test_a_retry_is_a_restart_that_says_which_attempt_it_is(said_before: b
         }
         hub.delta(execution.id, 0, "Right")
         (told,) = pieces.news()
-        assert '"text": "Right"' in told
+        assert b'"text": "Right"' in told
