@@ -403,9 +403,9 @@ class Store(Protocol):
         the same conversation (agent and session id, None included) has an open request; overdue requests are settled
         in the same transaction first.
 
-        Its seed is `new.seed` with the last `new.history` messages of its conversation before the human message, as
-        `executions.history.first_messages` makes it, decided in the same transaction. A session is begun if need be, or
-        UnknownSession and ConversationBusy are raised as `new` wants it.
+        Its seed is `new.seed` with the last `new.history` messages of its conversation before the human message, cut as
+        in `executions.history`, decided in the same transaction. A session is begun if need be, or UnknownSession and
+        ConversationBusy are raised as `new` wants it.
 
         With `new.budget`, raises BudgetSpent when its first call would not be made. That and ConversationWaiting leave a
         refusal.

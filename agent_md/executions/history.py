@@ -10,12 +10,10 @@ from agent_md.executions.model import EventType
 __all__ = [
     "LONGEST_RESULT",
     "MESSAGE_EVENTS",
-    "first_messages",
     "lead_of",
     "own_messages",
     "shortened",
     "talk_of",
-    "window",
     "window_start",
 ]
 
@@ -28,30 +26,12 @@ MESSAGE_EVENTS = (EventType.HUMAN, EventType.AI, EventType.TOOL_RESULT)
 _KEPT_AT_END = 1000
 
 
-def window(messages: Sequence[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
-    """The last `limit` messages, cut forward to a human one, so that it never begins inside a tool exchange.
-
-    Long tool results are shortened; every other message is as it was stored, provider data included.
-    """
-    return [shortened(message) for message in messages[window_start(messages, limit) :]]
-
-
 def window_start(messages: Sequence[dict[str, Any]], limit: int) -> int:
-    """The index of the first message of the window; their number if the window is empty."""
+    """Where the window begins: the last `limit` messages, cut forward to a human one, so that it never begins inside a
+    tool exchange; their number if it is empty."""
     start = max(0, len(messages) - limit) if limit > 0 else len(messages)
     tail = enumerate(messages[start:], start)
     return next((index for index, message in tail if message["type"] == "human"), len(messages))
-
-
-def first_messages(
-    own: Sequence[dict[str, Any]], begun: Sequence[dict[str, Any]], past: Sequence[dict[str, Any]], limit: int
-) -> list[dict[str, Any]]:
-    """The seed of a new execution: its own first messages with the window of its conversation before the human one.
-
-    `begun` are the messages that the session was created with, `past` those of its turns, of which the last `limit`
-    suffice. System messages among them are instructions: they go to the system prompt and count for no window.
-    """
-    return [*lead_of(own, begun), *window([*talk_of(begun), *past], limit), *own[-1:]]
 
 
 def lead_of(own: Sequence[dict[str, Any]], begun: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -61,7 +41,8 @@ def lead_of(own: Sequence[dict[str, Any]], begun: Sequence[dict[str, Any]]) -> l
 
 
 def talk_of(begun: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What was said among the messages that a session was created with."""
+    """What was said among the messages that a session was created with. System messages are instructions: they go to the
+    system prompt (`lead_of`) and count for no window."""
     return [message for message in begun if message["type"] != "system"]
 
 

@@ -236,6 +236,17 @@ def test_a_session_begins_with_its_messages(store: Store) -> None:
     assert total(store) == 4
 
 
+@pytest.mark.parametrize(("limit", "begins"), [(0, 4), (1, 4), (2, 2), (3, 2), (4, 0)])
+def test_the_messages_it_was_made_with_count_in_its_window_but_for_instructions(
+    store: Store, limit: int, begins: int
+) -> None:
+    rule = {"type": "system", "data": {"content": "Rhyme.", "id": "r"}}
+    upon = {"type": "ai", "data": {"content": "upon", "id": "a"}}
+    store.sessions.create("writer", "s", state=[human("once"), rule, upon])
+    turn(store, "then")
+    assert seen(store, start(store, "now", history=limit)) == ["once", "upon", "then", "turn 0", "now"][begins:]
+
+
 def test_there_are_at_most_so_many(store: Store) -> None:
     store.sessions.create("writer", "a", limit=2)
     store.sessions.create("reader", "b", limit=2)

@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_md.errors import ConversationBusy, SessionExists, TooManySessions, UnknownRequest, UnknownSession
-from agent_md.executions.history import MESSAGE_EVENTS, first_messages, own_messages
+from agent_md.executions.history import (
+    MESSAGE_EVENTS,
+    lead_of,
+    own_messages,
+    shortened,
+    talk_of,
+    window_start,
+)
 from agent_md.executions.model import (
     CallOutcome,
     Event,
@@ -234,4 +241,7 @@ class MemorySessions:
         row = None if new.session_id is None else self._rows.get((new.agent, new.session_id))
         turns = self._turns(new.agent, new.session_id, 0 if row is None else row.floor)
         past = self._said([turn for turn in turns if turn.status.final])
-        return deepcopy(first_messages(new.seed, () if row is None else row.state, past, new.history))
+        begun = () if row is None else row.state
+        talk = [*talk_of(begun), *past]
+        window = talk[window_start(talk, new.history) :]
+        return deepcopy([*lead_of(new.seed, begun), *map(shortened, window), *new.seed[-1:]])

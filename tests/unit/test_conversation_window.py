@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_md.executions.history import LONGEST_RESULT, first_messages, own_messages, window
+from agent_md.executions.history import LONGEST_RESULT, own_messages, shortened, window_start
 
 
 def message(kind: str, content: Any = "", **data: Any) -> dict[str, Any]:
@@ -27,7 +27,7 @@ talks = st.lists(st.integers(0, 3), max_size=8).map(
 
 @given(talks, st.integers(0, 40))
 def test_it_is_the_longest_end_that_fits_and_begins_with_a_human_turn(talk: list[dict[str, Any]], limit: int) -> None:
-    cut = window(talk, limit)
+    cut = talk[window_start(talk, limit) :]
     assert len(cut) <= limit
     assert talk[len(talk) - len(cut) :] == cut
     assert not cut or cut[0]["type"] == "human"
@@ -37,48 +37,27 @@ def test_it_is_the_longest_end_that_fits_and_begins_with_a_human_turn(talk: list
 
 def test_a_long_result_keeps_its_beginning_and_its_end() -> None:
     text = "A" * 3000 + "B" * 5000 + "C" * 1000
-    [_, _, result, _] = window(exchange("q", text), 10)
-    assert result["data"]["content"] == (
+    assert shortened(message("tool", text))["data"]["content"] == (
         "A" * 3000 + "\n[… 5000 characters of this result are left out of the history …]\n" + "C" * 1000
     )
 
 
 @pytest.mark.parametrize("kind", ["human", "ai"])
 def test_only_results_are_shortened(kind: str) -> None:
-    talk = [message("human"), message(kind, "x" * (LONGEST_RESULT + 1))]
-    assert window(talk, 2)[-1]["data"]["content"] == "x" * (LONGEST_RESULT + 1)
+    said = message(kind, "x" * (LONGEST_RESULT + 1))
+    assert shortened(said) is said
 
 
 def test_a_result_of_the_longest_length_stays_whole() -> None:
-    assert window(exchange("q", "x" * LONGEST_RESULT), 10) == exchange("q", "x" * LONGEST_RESULT)
+    result = message("tool", "x" * LONGEST_RESULT)
+    assert shortened(result) is result
 
 
 def test_what_is_given_is_left_alone() -> None:
-    talk = exchange("q", "x" * 10_000)
-    before = deepcopy(talk)
-    window(talk, 10)
-    assert talk == before
-
-
-def test_provider_data_stays_as_it_is() -> None:
-    thoughts = {"thought_signature": "Ynl0ZXM=", "blocks": [{"type": "thinking", "signature": "abc"}]}
-    ai = message("ai", [{"type": "text", "text": "Hi"}], additional_kwargs=thoughts)
-    assert window([message("human"), ai], 2)[1] is ai
-
-
-def test_instructions_among_the_first_messages_are_no_part_of_the_window() -> None:
-    own = [message("system", "Be brief."), message("human", "now")]
-    begun = [message("human", "once"), message("system", "Rhyme."), message("ai", "upon")]
-    system, *talk = first_messages(own, begun, exchange("then"), 5)
-    assert system["data"]["content"] == "Be brief.\n\nRhyme."
-    assert talk == [message("human", "once"), message("ai", "upon"), *exchange("then"), own[-1]]
-
-
-@pytest.mark.parametrize(("limit", "begins"), [(0, 5), (2, 5), (3, 2), (4, 2), (5, 0)])
-def test_the_first_messages_of_a_session_count_in_its_window(limit: int, begins: int) -> None:
-    begun, past = [message("human", "once"), message("ai", "upon")], exchange("then")
-    own = [message("human", "now")]
-    assert first_messages(own, begun, past, limit) == [*begun, *past, *own][begins:]
+    result = message("tool", "x" * 10_000)
+    before = deepcopy(result)
+    shortened(result)
+    assert result == before
 
 
 def test_messages_come_by_position() -> None:
