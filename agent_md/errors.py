@@ -5,8 +5,6 @@ The message of an error says what happened to what, and what to do next; it is s
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Iterator
 from typing import NamedTuple
 
 __all__ = [
@@ -63,7 +61,6 @@ __all__ = [
     "UsageError",
     "WorkTimeout",
     "codes_of",
-    "shortage",
 ]
 
 
@@ -358,38 +355,6 @@ _CODES: dict[type[AgentmdError], Codes] = {
     LimitReached: Codes(4, 500),
     WorkTimeout: Codes(5, 500),
 }
-
-
-_SHORT = {
-    errno.EAGAIN: "threads or processes",
-    errno.ENOMEM: "memory",
-    errno.EMFILE: "open files",
-    errno.ENFILE: "open files",
-}
-
-
-def shortage(error: BaseException) -> str | None:
-    """What this process ran out of, if an error comes from that: memory, threads or processes, open files."""
-    for cause in _causes(error, set()):
-        if isinstance(cause, OutOfResources):
-            return str(cause)
-        if isinstance(cause, MemoryError):
-            return "memory"
-        if isinstance(cause, OSError) and cause.errno in _SHORT:
-            return _SHORT[cause.errno]
-        if isinstance(cause, RuntimeError) and "can't start new thread" in str(cause):
-            return "threads"
-    return None
-
-
-def _causes(error: BaseException | None, seen: set[int]) -> Iterator[BaseException]:
-    """The error and all that it came from."""
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        for part in error.exceptions if isinstance(error, BaseExceptionGroup) else ():
-            yield from _causes(part, seen)
-        error = error.__cause__ or error.__context__
 
 
 def codes_of(error: AgentmdError) -> Codes:

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from agent_md.errors import UsageError
-from agent_md.open_files import refuse_if_none_left
+from agent_md.shortages import refuse_if_none_left
 
 __all__ = ["Unreadable", "decode", "file_stamp", "read_file"]
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from agent_md.errors import ConfigInvalid, ServerRunning, StateDirUnusable
-from agent_md.open_files import refuse_if_none_left
+from agent_md.shortages import refuse_if_none_left
 from agent_md.stores.processes import holders_of, named, start_of, way_to_end
 from agent_md.stores.workers import close_in_children, close_lock
 

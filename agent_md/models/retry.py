@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
-from agent_md.errors import AgentmdError, ModelFailed, OutOfResources, shortage
+from agent_md.errors import AgentmdError, ModelFailed, OutOfResources
 from agent_md.models.failures import Failure, Permanent, ProviderFailure, Transient, Trouble, classify
+from agent_md.shortages import shortage
 
 __all__ = ["OnRetry", "Remedy", "RetryPolicy", "call_with_retry"]
 

@@ -21,7 +21,6 @@ from agent_md.errors import (
     StoreError,
     UsageError,
     WorkTimeout,
-    shortage,
 )
 from agent_md.executions.model import (
     BETWEEN,
@@ -39,9 +38,9 @@ from agent_md.executions.model import (
 from agent_md.graph.outcomes import closing
 from agent_md.graph.run_context import HandedOver, RunContext
 from agent_md.graph.thread import Thread
-from agent_md.open_files import limit_behind
 from agent_md.ports import Ending, Journal, ProgressSink, Store
 from agent_md.runner.decide import Broken, Continue, Finished, Park, Seed, Wake, next_step
+from agent_md.shortages import shortage
 from agent_md.tools.base import Tool
 
 if TYPE_CHECKING:
@@ -157,10 +156,8 @@ class Runner:
         if (short := shortage(error)) is not None:
             log.warning("execution %s is given back: out of %s (%s)", execution_id, short, type(error).__name__)
             journal.release()
-            limit = limit_behind(error)
-            what = short if limit is None else f"{short} ({limit})"
             raise OutOfResources(
-                f"execution {execution_id} was given back, because this process ran out of {what}. Nothing of it is "
+                f"execution {execution_id} was given back, because this process ran out of {short}. Nothing of it is "
                 f"lost; when there is room again, `agentmd resume {execution_id}` goes on"
             ) from error
         log.error("execution %s: an attempt to drive it failed", execution_id, exc_info=error)

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from agent_md.errors import StateDirUnusable
-from agent_md.open_files import refuse_if_none_left
 from agent_md.settings import Settings
+from agent_md.shortages import refuse_if_none_left
 from agent_md.stores.local_disk import require_local_disk
 
 __all__ = ["make_state_dir"]

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from agent_md.errors import StateDirUnusable
 from agent_md.executions.model import WorkerId
-from agent_md.open_files import refuse_if_none_left
+from agent_md.shortages import refuse_if_none_left
 
 __all__ = ["LockWorkers", "WorkerHandle", "boot_id", "close_in_children", "close_lock", "keep_in_children"]
 

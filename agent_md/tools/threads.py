@@ -18,8 +18,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from agent_md.errors import ClaimLost, OutOfResources, shortage
+from agent_md.errors import ClaimLost, OutOfResources
 from agent_md.sdk import Pause
+from agent_md.shortages import shortage
 from agent_md.tools.base import CutOff
 
 __all__ = ["MOST_ABANDONED", "Outcome", "ToolThreads"]

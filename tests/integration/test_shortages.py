@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.errors import OutOfResources, shortage
+from agent_md.errors import OutOfResources
 from agent_md.executions.model import CallState, Status
+from agent_md.shortages import shortage
 from tests.support.driving import Workspace, call, turn
 
 
@@ -83,4 +84,12 @@ def test_a_call_that_gets_no_thread_was_not_run(work: Workspace, way: str, monke
 def test_what_is_no_shortage() -> None:
     assert shortage(RuntimeError("odd")) is None
     assert shortage(OSError(errno.ENOSPC, "full")) is None
-    assert shortage(ExceptionGroup("many", [ValueError(), OSError(errno.ENFILE, "files")])) == "open files"
+
+
+def test_it_is_found_in_what_an_error_came_from_and_open_files_have_their_limit() -> None:
+    error = ValueError("cannot be read")
+    error.__cause__ = OSError(errno.EMFILE, "files", "/a/b.txt")
+    found = shortage(ExceptionGroup("many", [KeyError(), error]))
+    assert found is not None
+    assert found.startswith("open files (/a/b.txt cannot be opened: too many open files. This process may have ")
+    assert shortage(OutOfResources(found)) == found  # told once, however often it is raised anew

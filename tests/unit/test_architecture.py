@@ -43,7 +43,7 @@ def test_the_public_names_of_the_sdk() -> None:
 
 def test_every_error_of_the_tree_is_public_and_has_a_sentence() -> None:
     classes = [value for value in vars(errors).values() if inspect.isclass(value) and issubclass(value, AgentmdError)]
-    assert {kind.__name__ for kind in classes} | {"codes_of", "shortage"} == set(errors.__all__)
+    assert {kind.__name__ for kind in classes} | {"codes_of"} == set(errors.__all__)
     assert all(inspect.getdoc(kind) for kind in classes)
 
 
