@@ -11,6 +11,7 @@ from fastapi import APIRouter, Header, Query
 from agent_md.agents.spec import AgentSpec
 from agent_md.api.context import Context, ServerContext
 from agent_md.api.errors import documented
+from agent_md.api.given import NoBody
 from agent_md.api.schemas import (
     AgentDetail,
     AgentSummary,
@@ -50,8 +51,8 @@ async def invalid_files(context: Context) -> list[dict[str, str]]:
     return [invalid_shape(item.file, item.error, item.last_good) for item in context.app.registry.invalid]
 
 
-@router.post("/reload", response_model=Reloaded, responses=documented())
-async def reload(context: Context) -> dict[str, Any]:
+@router.post("/reload", response_model=Reloaded, responses=documented(400, 413, 422))
+async def reload(context: Context, _body: NoBody | None = None) -> dict[str, Any]:
     """Reads the agent files again."""
     context.refresh_agents()
     return {"agents_loaded": len(context.app.registry.agents)}

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator
 
 from agent_md.api.context import Context
 from agent_md.api.errors import documented
+from agent_md.api.given import NoBody
 from agent_md.api.schemas import (
     CancelAnswer,
     EventEntry,
@@ -182,8 +183,10 @@ async def settle(context: Context, execution_id: _Id, position: _Position, body:
     return unknown_call_shape(call)
 
 
-@router.post("/executions/{execution_id}/retry", response_model=RetryAnswer, responses=documented(404, 409, 413, 422))
-async def retry(context: Context, execution_id: _Id) -> dict[str, Any]:
+@router.post(
+    "/executions/{execution_id}/retry", response_model=RetryAnswer, responses=documented(400, 404, 409, 413, 422)
+)
+async def retry(context: Context, execution_id: _Id, _body: NoBody | None = None) -> dict[str, Any]:
     """Begins a failed execution anew, with the message it was given, and answers at once."""
     failed = context.store.execution(ExecutionId(execution_id))
     execution = context.app.retry(failed, trigger=TriggerKind.API, claimed=False)

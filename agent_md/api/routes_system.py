@@ -13,16 +13,18 @@ from fastapi.sse import EventSourceResponse
 from agent_md import __version__
 from agent_md.api.context import Context, ServerContext
 from agent_md.api.errors import documented
+from agent_md.api.given import NoBody
 from agent_md.api.routes_triggers import scheduler_status
 from agent_md.api.schemas import Health, Info, Stopping
 from agent_md.api.sse import sse_response
 from agent_md.api.streams import global_stream
+from agent_md.api.strict_body import StrictRoute
 from agent_md.errors import UnknownAgent, UsageError
 from agent_md.executions.model import Status
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["system"])
+router = APIRouter(tags=["system"], route_class=StrictRoute)
 
 
 @router.get("/health", response_model=Health)
@@ -72,8 +74,8 @@ async def info(context: Context) -> dict[str, Any]:
     }
 
 
-@router.post("/shutdown", response_model=Stopping, responses=documented())
-async def shutdown(context: Context) -> dict[str, Any]:
+@router.post("/shutdown", response_model=Stopping, responses=documented(400, 413, 422))
+async def shutdown(context: Context, _body: NoBody | None = None) -> dict[str, Any]:
     """Stops the server: what runs may end for 3 s, the rest is cut and goes back to `queued`."""
     context.stop()
     return {"status": "stopping"}

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from agent_md.api.schemas import Given, Open, storable
+from agent_md.api.given import Given, storable
+from agent_md.api.schemas import Open
 from agent_md.executions.chat_messages import read_arguments
 from agent_md.executions.images import image_block
 from agent_md.executions.json_values import MAX_DEPTH, is_too_deep

@@ -96,6 +96,23 @@ class TestShapes:
         human = next(e for e in server.client.get(f"/executions/{other}/messages").body if e["event_type"] == "human")
         assert human["message"] == "hello\nx"
 
+    @pytest.mark.parametrize(
+        ("sent", "status"),
+        [
+            (b"", 200),
+            (b"{}", 200),
+            (b"null", 200),
+            (b"[]", 422),
+            (b'{"a": 1, "a": 1}', 422),
+            (b"{", 422),
+            (b"\xff", 400),
+        ],
+    )
+    def test_a_route_without_a_body_takes_an_empty_one(self, server: Server, sent: bytes, status: int) -> None:
+        assert server.client.request("POST", "/agents/reload", raw=sent).status == status
+        refused = server.client.request("POST", "/executions/999/retry", raw=sent).status
+        assert refused == (404 if status == 200 else status)
+
     def test_a_whole_execution(self, server: Server) -> None:
         execution = run(server.client)
         detail = wait_for(server.client, execution, "waiting")
