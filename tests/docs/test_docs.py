@@ -213,12 +213,14 @@ def is_documented(name: str) -> bool:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        *(str(item) for enum in (Status, Outcome, EventType, RequestKind, CallOutcome) for item in enum),
-        *(*FIELDS, *RESERVED, *KEYS, *RESERVED_NAMES, *sdk.__all__),
-        *(tool.name for tool in builtin_tools(sandbox_on(Path("/nowhere"), []))),
-        *COMMANDS,
-    ],
+    sorted(
+        {
+            *(str(item) for enum in (Status, Outcome, EventType, RequestKind, CallOutcome) for item in enum),
+            *(*FIELDS, *RESERVED, *KEYS, *RESERVED_NAMES, *sdk.__all__),
+            *(tool.name for tool in builtin_tools(sandbox_on(Path("/nowhere"), []))),
+            *COMMANDS,
+        }
+    ),
 )
 def test_every_name_is_documented(name: str) -> None:
     assert is_documented(name), f"{name} stands nowhere in docs/*.md in backticks"
