@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from agent_md.agents.yamltree import MAX_BYTES, Node
 from agent_md.errors import ConfigInvalid
 from agent_md.models.yaml_values import NodeReader
 
-__all__ = ["Price", "Prices", "Rates", "load_prices", "price_of"]
+__all__ = ["Price", "Prices", "Rates", "built_in", "built_in_table", "load_prices", "price_of"]
 
 _VERSION = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d|\d{3,4}|latest|exp|preview(-\d\d-\d\d(\d\d)?)?)")
 """What may follow a name in the table: the date or the stage of a model. Anything else is another model."""
@@ -45,35 +46,47 @@ class Price:
         return self.long if self.long is not None and input_tokens > self.long_above else self.rates
 
 
+@cache
+def built_in() -> tuple[str, Mapping[str, Price]]:
+    """The date of the built-in table, `YYYY-MM-DD`, and its prices."""
+    return _Grammar("prices.yaml").read((files("agent_md.models") / "prices.yaml").read_text(encoding="utf-8"))
+
+
+def built_in_table() -> Mapping[str, Price]:
+    """The built-in prices. Reading them takes a while, so only what looks for a price of a real model calls this."""
+    return built_in()[1]
+
+
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Tables of prices by `provider/name` or `provider/prefix*`; what is found in an earlier one counts."""
+    """A user's prices by `provider/name` or `provider/prefix*`, and what counts for models that these do not name."""
 
-    tables: tuple[Mapping[str, Price], ...]
-    as_of: str
-    """The date of the built-in table, `YYYY-MM-DD`."""
+    own: Mapping[str, Price] = field(default_factory=dict)
+    others: Callable[[], Mapping[str, Price]] = built_in_table
 
 
 def load_prices(user_file: Path | None) -> Prices:
     """The built-in prices under those of a file. Raises ConfigInvalid naming file and line of a mistake in it."""
-    built_in = files("agent_md.models") / "prices.yaml"
-    as_of, table = _Grammar("prices.yaml").read(built_in.read_text(encoding="utf-8"))
     if user_file is None:
-        return Prices((table,), as_of)
+        return Prices()
     try:
         text = decode(read_file(user_file, MAX_BYTES))
     except Unreadable as error:
         raise ConfigInvalid(f"{user_file}, named by `prices` in config.yaml: the file {error}") from None
-    return Prices((_Grammar(str(user_file)).read(text)[1], table), as_of)
+    return Prices(_Grammar(str(user_file)).read(text)[1])
 
 
 def price_of(ref: ModelRef, prices: Prices) -> Price | None:
     """What the model costs; None = unknown, which is not 0. Of several names that fit, the longest one counts."""
-    name = str(ref)
-    for table in prices.tables:
-        if (key := max(_fitting(name, table), key=len, default=None)) is not None:
-            return table[key]
-    return None
+    if ref.provider not in _PRICED:
+        return None
+    found = _longest(str(ref), prices.own)
+    return found if found is not None else _longest(str(ref), prices.others())
+
+
+def _longest(name: str, table: Mapping[str, Price]) -> Price | None:
+    key = max(_fitting(name, table), key=len, default=None)
+    return None if key is None else table[key]
 
 
 def _fitting(name: str, keys: Iterable[str]) -> Iterable[str]:

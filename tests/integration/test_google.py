@@ -39,7 +39,7 @@ KEY = "AIzaSyD-this-is-a-key-of-a-test-0123456"
 ENVIRON = {"GOOGLE_API_KEY": KEY}
 NAME = "gemini-2.5-flash"
 SIGNATURE = "c2lnbmF0dXJlLTE="
-UNPRICED = Prices((), "")
+UNPRICED = Prices({}, dict)
 TOOLS = [
     {
         "type": "function",

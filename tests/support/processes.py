@@ -7,7 +7,9 @@ Forking a process that has everything imported saves the second that importing t
 from __future__ import annotations
 
 import functools
+import importlib
 import os
+import pkgutil
 import re
 import signal
 import sqlite3
@@ -17,12 +19,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import agent_md
 from tests.support.children import leave_after, open_streams, run_agentmd
 
 __all__ = ["Cli", "Finished", "Running", "preload"]
 
 _WRITES = re.compile(r"\s*(BEGIN IMMEDIATE|COMMIT|INSERT|UPDATE|DELETE)", re.IGNORECASE)
 _PATIENCE_S = 60.0
+_OF_PROVIDERS = [f"agent_md.models.{name}" for name in ("anthropic", "google", "ollama", "openai", "responses_api")]
+"""Their libraries take seconds and are needed by few tests."""
+_LATE = (
+    "anyio._backends._asyncio",
+    "httpcore",
+    "jsonschema",
+    "langchain_core.messages.block_translators.langchain_v0",
+    "langchain_core.tools.structured",
+    "langchain_core.tracers.run_collector",
+    "langchain_core.tracers.stdout",
+    "typer._adapters",
+    "uvicorn.lifespan.off",
+    "uvicorn.protocols.http.auto",
+    "uvicorn.protocols.websockets.auto",
+)
 
 
 @dataclass(frozen=True)
@@ -168,14 +186,10 @@ def _count_writes(path: Path, kill_before: int | None) -> None:
 
 
 def preload() -> None:
-    """Imports what the command line imports late, so that forks have it."""
-    import agent_md.cli.main
-    import agent_md.cli.terminal.line_editor
-    import agent_md.graph.build
-    import agent_md.graph.foreign_interrupt
-    import agent_md.models.script
-    import agent_md.models.streaming
-    import agent_md.runner.advance
-    import agent_md.stores.checkpoints
-    import agent_md.tools.builtin
-    import agent_md.tools.custom  # noqa: F401
+    """Imports what the command line and the server import late, so that forks have it: all of the product, and of other
+    libraries what is no provider's."""
+    for found in pkgutil.walk_packages(agent_md.__path__, "agent_md."):
+        if found.name not in _OF_PROVIDERS:
+            importlib.import_module(found.name)
+    for name in _LATE:
+        importlib.import_module(name)

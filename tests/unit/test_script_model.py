@@ -78,7 +78,7 @@ def test_a_turn_has_text_calls_usage_cost_and_provider_data(tmp_path: Path) -> N
         ("call_0_1", "file_read", {}),
     ]
     assert answer.additional_kwargs == {"signature": "c2ln"}
-    assert usage_of(answer, REF, Prices((), "")) == Usage(40, 12, 0.0001)
+    assert usage_of(answer, REF, Prices({}, dict)) == Usage(40, 12, 0.0001)
 
 
 def test_the_turn_follows_from_the_messages_alone(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_the_stream_comes_by_words_then_calls_then_what_was_used(tmp_path: Path)
 
 async def test_no_text_is_an_answer_too(tmp_path: Path) -> None:
     answer = await stream_answer(play(tmp_path, one_turn('{text: ""}')), [HumanMessage("x")], lambda text: None)
-    assert (answer.text, answer.tool_calls, usage_of(answer, REF, Prices((), ""))) == ("", [], Usage(0, 0, 0.0))
+    assert (answer.text, answer.tool_calls, usage_of(answer, REF, Prices({}, dict))) == ("", [], Usage(0, 0, 0.0))
 
 
 def test_a_message_can_be_changed_without_changing_the_script(tmp_path: Path) -> None:
