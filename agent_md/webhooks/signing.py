@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-import hmac
 import re
+from datetime import UTC, datetime
+
+from standardwebhooks import Webhook
 
 __all__ = ["check_token", "headers_for", "key_of"]
 
@@ -15,13 +16,12 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
 def headers_for(event_id: str, body: bytes, at: int, *, token: str | None, secret: str | None) -> dict[str, str]:
-    """The headers of one attempt at the time `at`. Raises ValueError for a token or a secret that cannot be used; its
-    text does not show them."""
+    """The headers of one attempt at the time `at`; `body` is UTF-8. Raises ValueError for a token or a secret that cannot be
+    used; its text does not show them."""
     headers = {"webhook-id": event_id, "webhook-timestamp": str(at)}
     if secret is not None:
-        signed = b".".join((event_id.encode(), str(at).encode(), body))
-        digest = hmac.new(key_of(secret), signed, hashlib.sha256).digest()
-        headers["webhook-signature"] = f"v1,{base64.b64encode(digest).decode()}"
+        signed_at = datetime.fromtimestamp(at, UTC)
+        headers["webhook-signature"] = Webhook(key_of(secret)).sign(event_id, signed_at, body.decode())
     if token is not None:
         headers["Authorization"] = f"Bearer {check_token(token)}"
     return headers
