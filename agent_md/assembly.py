@@ -66,7 +66,8 @@ class Assembly:
 
     def _never_in_prompts(self, spec: AgentSpec, environ: Mapping[str, str]) -> Collection[str]:
         """The variables that hold a secret, by their name or because their value is that of one that does."""
-        hooks = [text for target in spec.notify for text in (target.token, target.secret) if text is not None]
+        targets = [text for target in spec.notify for text in (target.token, target.secret)]
+        hooks = [text for text in (*targets, spec.trigger.secret) if text is not None]
         named = {
             *(*self.settings.dotenv, *KEY_VARIABLES, "AGENTMD_API_KEY"),
             *(secret.name for secret in spec.secrets),

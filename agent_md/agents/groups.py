@@ -23,11 +23,13 @@ _TRIGGER_KEYS = {
     "manual": ("type",),
     "schedule": ("type", "every", "cron", "timezone", "catch_up"),
     "watch": ("type", "paths", "debounce", "ignore", "catch_up"),
+    "webhook": ("type", "secret"),
 }
 _TRIGGER_EXAMPLES = {
     "manual": "{type: manual}",
     "schedule": '{type: schedule, cron: "0 7 * * *"}, or {type: schedule, every: 1h}',
     "watch": "{type: watch, paths: [inbox/*.txt]}",
+    "webhook": '{type: webhook, secret: "${HOOK_SECRET}"}',
 }
 _EVENTS = tuple(str(event) for event in HookEvent)
 
@@ -96,9 +98,8 @@ def read_trigger(section: Section) -> Trigger:
         if key in section.mapping.entries and key not in _TRIGGER_KEYS[kind]:
             section.note(key, f"belongs to a trigger with {owner}, not to {kind}")
     section.check_keys(("type", *keys))
-    if kind == "schedule":
-        return _schedule(section)
-    return _watch(section) if kind == "watch" else Trigger()
+    read = {"schedule": _schedule, "watch": _watch, "webhook": _webhook}.get(kind)
+    return Trigger() if read is None else read(section)
 
 
 def read_paths(section: Section) -> tuple[PathMount, ...]:
@@ -178,6 +179,12 @@ def _watch(section: Section) -> Trigger:
         ignore=section.texts("ignore", formats.path, ()),
         catch_up=_catch_up(section),
     )
+
+
+def _webhook(section: Section) -> Trigger:
+    if section.node("secret") is None:
+        section.note("secret", "missing; give the variable that holds it, such as ${HOOK_SECRET}")
+    return Trigger("webhook", secret=section.secret("secret", formats.placeholder))
 
 
 def _catch_up(section: Section) -> Literal["skip", "once", "all"]:

@@ -61,7 +61,7 @@ class RunSettings:
 class Trigger:
     """What starts the agent. Fields that its `type` does not have are None or empty; times are in seconds."""
 
-    type: Literal["manual", "schedule", "watch"] = "manual"
+    type: Literal["manual", "schedule", "watch", "webhook"] = "manual"
     every: float | None = None
     cron: str | None = None
     timezone: str | None = None
@@ -69,6 +69,8 @@ class Trigger:
     paths: tuple[str, ...] = ()
     debounce: float = 1.0
     ignore: tuple[str, ...] = ()
+    secret: str | None = None
+    """The placeholder `${NAME}` of what deliveries are signed with."""
 
 
 @dataclass(frozen=True, slots=True)

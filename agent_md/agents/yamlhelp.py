@@ -12,6 +12,7 @@ from agent_md.agents.source import Mark, Source
 __all__ = ["explain"]
 
 _KEY_AND_VALUE = re.compile(r"""(?P<head>\s*(?:-\s+)*[^\s#:"'\[\]{}-][^:]*:\s+)(?P<value>\S.*)""")
+_VARIABLE = re.compile(r"\$\{[^\s{}]*\}")
 
 
 def explain(error: yaml.MarkedYAMLError, source: Source) -> tuple[Mark, str]:
@@ -31,6 +32,9 @@ def explain(error: yaml.MarkedYAMLError, source: Source) -> tuple[Mark, str]:
         opened: Any = error.context_mark or yaml_mark
         start = Mark(opened.line + source.first_line, opened.column + 1)
         return start, "the quote that opens here is never closed; close it"
+    if (found := _VARIABLE.match(line, max(mark.column - 2, 0))) is not None:
+        start = Mark(mark.line, found.start() + 1)
+        return start, f"{found.group()} needs quotes inside braces; {source.with_quotes(start, found.end() + 1)}"
     if char and char in "%@`|>?-,":
         return mark, f"an unquoted value cannot start with {char} here; {_quoted_value(source, mark, line)}"
     return mark, f"YAML cannot read this: {problem}{_quoted_hint(source, mark, line)}"

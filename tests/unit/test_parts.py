@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.agents.spec import AgentSpec, ModelRef, NotifyTarget, Secret
+from agent_md.agents.spec import AgentSpec, ModelRef, NotifyTarget, Secret, Trigger
 from agent_md.assembly import Assembly
 from agent_md.errors import ConfigInvalid
 from agent_md.settings import load_settings
@@ -15,6 +15,7 @@ from agent_md.settings import load_settings
 SPEC_PARTS = {
     "secrets": (Secret("SHOP_KEY"),),
     "notify": (NotifyTarget("https://a.example", "${HOOK_TOKEN}", "${HOOK_SECRET}"),),
+    "trigger": Trigger("webhook", secret="${TRIGGER_SECRET}"),
 }
 
 
@@ -27,7 +28,17 @@ def system_prompt(folder: Path, body: str, environ: Mapping[str, str]) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", ["GOOGLE_API_KEY", "OPENAI_API_KEY", "AGENTMD_API_KEY", "HOOK_TOKEN", "HOOK_SECRET", "OF_DOTENV", "FLAG"]
+    "name",
+    [
+        "GOOGLE_API_KEY",
+        "OPENAI_API_KEY",
+        "AGENTMD_API_KEY",
+        "HOOK_TOKEN",
+        "HOOK_SECRET",
+        "TRIGGER_SECRET",
+        "OF_DOTENV",
+        "FLAG",
+    ],
 )
 def test_what_is_a_secret_by_its_name(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigInvalid, match=f"{name}}}, which is never put into a prompt"):
