@@ -320,6 +320,13 @@ class Firings(Protocol):
     def add(self, new: NewFiring) -> Firing:
         """Adds a firing, or gives the one that is there."""
 
+    def deliver(self, new: NewFiring, keys: Collection[str], since: float) -> Firing:
+        """Adds the firing of a delivery that is known by each of `keys`; or gives the one that any of them was added with
+        after `since`, unless that was skipped. One whose execution was removed has its id still."""
+
+    def firing(self, firing_id: FiringId) -> Firing:
+        """One that is there."""
+
     def skip(self, firing_id: FiringId, reason: str) -> bool:
         """Decides a firing that is due, which is not started then. False when it was decided before."""
 

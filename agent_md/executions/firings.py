@@ -45,7 +45,7 @@ class NewFiring:
     key: str
     due_at: float
     message: str | None = None
-    """What the agent is told; None: as if it were run without a message."""
+    """What the agent is told; None: as if it were run without a message. That of a webhook is kept until it is decided."""
     reason: str | None = None
     """Why it is skipped at once; None: it is due."""
     hop: int = 0

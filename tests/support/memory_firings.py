@@ -137,6 +137,24 @@ class MemoryFirings:
         self._state.firings[number] = made
         return made
 
+    def deliver(self, new: NewFiring, keys: Collection[str], since: float) -> Firing:
+        with self._state.transaction():
+            agent, known = name_key(new.agent), self._state.delivery_keys
+            for key in [key for key, (_, at) in known.items() if at <= since]:
+                known.pop(key)
+            for number in sorted(known[agent, key][0] for key in keys if (agent, key) in known):
+                if self._state.firings[number].state is not FiringState.SKIPPED:
+                    return self.firing(number)
+            made = self._add(new)
+            for key in keys:
+                known[agent, key] = (made.id, self._state.now())
+            return made
+
+    def firing(self, firing_id: FiringId) -> Firing:
+        with self._state.lock:
+            found = self._state.firings[firing_id]
+            return replace(found, execution_id=found.execution_id or self._state.executions_of.get(firing_id))
+
     def skip(self, firing_id: FiringId, reason: str) -> bool:
         return self._decide(firing_id, state=FiringState.SKIPPED, reason=reason)
 
@@ -150,6 +168,8 @@ class MemoryFirings:
             if firing is None or firing.state is not FiringState.DUE:
                 return False
             self._state.version += 1
+            if firing.trigger is TriggerKind.WEBHOOK:
+                fields["message"] = None
             self._state.firings[firing_id] = replace(firing, decided_at=self._state.now(), **fields)  # type: ignore[arg-type]
             return True
 

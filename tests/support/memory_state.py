@@ -74,6 +74,9 @@ class MemoryState:
         self.hook_cursor = 0
         self.triggers: dict[tuple[str, TriggerKind], tuple[str, Followed]] = {}
         self.firings: dict[FiringId, Firing] = {}
+        self.delivery_keys: dict[tuple[str, str], tuple[FiringId, float]] = {}
+        self.executions_of: dict[FiringId, ExecutionId] = {}
+        """Of firings whose execution was removed."""
         self.pauses: dict[str, Pause] = {}
         self.watched: dict[str, dict[str, FileState]] = {}
         self.tombstones: dict[ExecutionId, tuple[str, list[tuple[float, Any]]]] = {}
@@ -226,6 +229,7 @@ class MemoryState:
         for firing in [f for f in self.firings.values() if f.execution_id == execution_id]:
             reason = f"its execution {execution_id} was removed"
             self.firings[firing.id] = replace(firing, execution_id=None, reason=reason)
+            self.executions_of[firing.id] = execution_id
 
     def take(self, execution_id: ExecutionId, worker: WorkerId) -> Claim:
         """Gives the execution to a worker, with the next epoch."""

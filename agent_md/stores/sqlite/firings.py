@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -34,6 +35,15 @@ _LATELY = (
     "(SELECT id FROM executions WHERE status IN ('queued', 'running', 'waiting')"
     " UNION ALL SELECT id FROM executions WHERE finished_at >= ?)"
 )
+_DELIVERED = (
+    "SELECT f.id FROM delivery_keys k JOIN firings f ON f.id = k.firing_id"
+    " WHERE k.agent = ? AND k.key IN (SELECT value FROM json_each(?)) AND f.state != 'skipped' ORDER BY f.id"
+)
+_DECIDE = (
+    "UPDATE firings SET state = ?, reason = ?, execution_id = ?, decided_at = ?,"
+    " message = CASE trigger WHEN 'webhook' THEN NULL ELSE message END WHERE id = ? AND state = 'due'"
+)
+"""The message of a delivery may be long, and its execution has it."""
 _ABOVE = """
 WITH RECURSIVE above (id) AS (
     SELECT ? UNION SELECT parent_id FROM executions JOIN above USING (id) WHERE parent_id IS NOT NULL
@@ -149,10 +159,35 @@ class SqliteFirings:
 
     def add(self, new: NewFiring) -> Firing:
         with self._db.write():
-            self._add(new)
-            row = self._db.one(
-                f"{_FIRING} WHERE agent_key = ? AND trigger = ? AND key = ?", name_key(new.agent), new.trigger, new.key
-            )
+            return self._added(new)
+
+    def deliver(self, new: NewFiring, keys: Collection[str], since: float) -> Firing:
+        agent = name_key(new.agent)
+        with self._db.write():
+            self._db.run("DELETE FROM delivery_keys WHERE at <= ?", since)
+            row = self._db.one(_DELIVERED, agent, dump(list(keys)))
+            if row is not None:
+                return self.firing(row[0])
+            firing = self._added(new)
+            for key in keys:
+                row = (agent, key, firing.id, self._clock())
+                self._db.run("INSERT OR REPLACE INTO delivery_keys VALUES (?, ?, ?, ?)", *row)
+        return firing
+
+    def firing(self, firing_id: FiringId) -> Firing:
+        found = _to_firing(self._db.one(f"{_FIRING} WHERE id = ?", firing_id))
+        if found.state is not FiringState.STARTED or found.execution_id is not None:
+            return found
+        (removed,) = self._db.one(
+            "SELECT execution_id FROM tombstones WHERE firing = json_array(?, ?)", found.trigger, found.key
+        )
+        return replace(found, execution_id=ExecutionId(removed))
+
+    def _added(self, new: NewFiring) -> Firing:
+        self._add(new)
+        row = self._db.one(
+            f"{_FIRING} WHERE agent_key = ? AND trigger = ? AND key = ?", name_key(new.agent), new.trigger, new.key
+        )
         return _to_firing(row)
 
     def _add(self, new: NewFiring) -> None:
@@ -167,11 +202,7 @@ class SqliteFirings:
 
     def skip(self, firing_id: FiringId, reason: str) -> bool:
         with self._db.write():
-            changed = self._db.run(
-                "UPDATE firings SET state = ?, reason = ?, decided_at = ? WHERE id = ? AND state = ?",
-                *(FiringState.SKIPPED, reason, self._clock(), firing_id, FiringState.DUE),
-            )
-        return changed == 1
+            return self._db.run(_DECIDE, FiringState.SKIPPED, reason, None, self._clock(), firing_id) == 1
 
     def due(self) -> list[Firing]:
         return [_to_firing(row) for row in self._db.all(f"{_FIRING} WHERE state = 'due' ORDER BY id")]
@@ -212,11 +243,7 @@ class SqliteFirings:
 
     def start(self, firing_id: FiringId, execution_id: ExecutionId) -> None:
         """Notes the execution that a firing started. Raises FiringDecided when it is not due."""
-        changed = self._db.run(
-            "UPDATE firings SET state = ?, execution_id = ?, decided_at = ? WHERE id = ? AND state = ?",
-            *(FiringState.STARTED, execution_id, self._clock(), firing_id, FiringState.DUE),
-        )
-        if changed != 1:
+        if self._db.run(_DECIDE, FiringState.STARTED, None, execution_id, self._clock(), firing_id) != 1:
             raise FiringDecided(f"firing {firing_id} was started or skipped by another process; nothing was created")
 
 
