@@ -10,8 +10,8 @@ from fastapi import APIRouter, Query
 
 from agent_md.api.context import Context, ServerContext
 from agent_md.api.errors import documented
-from agent_md.api.schemas import ComingFire, FiringEntry, PauseBody, Scheduler
 from agent_md.api.strict_body import StrictRoute
+from agent_md.api.trigger_schemas import ComingFire, FiringEntry, PauseBody, Scheduler
 from agent_md.errors import UsageError
 from agent_md.executions.firings import FiringState
 from agent_md.serialization import firing_shape, iso_time
@@ -97,7 +97,7 @@ async def firings(
     agent: str | None = None,
     state: FiringState | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    offset: Annotated[int, Query(ge=0)] = 0,
+    offset: Annotated[int, Query(ge=0, le=2**62)] = 0,
 ) -> list[dict[str, Any]]:
     """What became of each firing, newest first: the execution it started, or why it was skipped."""
     found = context.store.firings.listed(
