@@ -54,7 +54,9 @@ if TYPE_CHECKING:
     from agent_md.runner.advance import Runner
     from agent_md.runner.retention import Threads
     from agent_md.stores.checkpoints import Checkpoints
+    from agent_md.triggers.hooks import HookReceiver
     from agent_md.triggers.loop import TriggerLoop
+    from agent_md.triggers.starting import FiringStarter
     from agent_md.triggers.watch_loop import WatchLoop
     from agent_md.webhooks.sender import WebhookSender
 
@@ -361,10 +363,19 @@ class App:
         each firing that was skipped."""
         from agent_md.triggers.loop import TriggerLoop
         from agent_md.triggers.schedules import Scheduler
+
+        return TriggerLoop(Scheduler(self.store.firings, lambda: self.registry), self._starter(told), started)
+
+    def hook_receiver(self, told: Callable[[Firing], object]) -> HookReceiver:
+        """Takes deliveries to the webhooks of agents; `told` as in `trigger_loop`."""
+        from agent_md.triggers.hooks import HookReceiver
+
+        return HookReceiver(self.store.firings, self._starter(told))
+
+    def _starter(self, told: Callable[[Firing], object]) -> FiringStarter:
         from agent_md.triggers.starting import FiringStarter
 
-        scheduler = Scheduler(self.store.firings, lambda: self.registry)
-        return TriggerLoop(scheduler, FiringStarter(self.store, lambda: self.registry, self.fire, told), started)
+        return FiringStarter(self.store, lambda: self.registry, self.fire, told)
 
     def watch_loop(self, made: Callable[[], object]) -> WatchLoop:
         """Makes firings of what changes in watched files; `made` is called when there are new ones."""

@@ -25,6 +25,9 @@ __all__ = [
     "DrivenElsewhere",
     "ExecutionEnded",
     "FiringDecided",
+    "HookNotReady",
+    "HookRefused",
+    "HookUnsigned",
     "IdempotencyMismatch",
     "InvalidArguments",
     "LimitReached",
@@ -236,6 +239,18 @@ class FiringDecided(AgentmdError):
     """A firing of a trigger was started or skipped before; nothing was created."""
 
 
+class HookUnsigned(UsageError):
+    """A delivery to the webhook of an agent has no signature that holds; nothing was stored."""
+
+
+class HookNotReady(AgentmdError):
+    """The webhook of an agent can check no signature, because its secret cannot be had; nothing was stored."""
+
+
+class HookRefused(UsageError):
+    """A delivery to the webhook of an agent started nothing; the message says why. It may be sent again."""
+
+
 class OutOfResources(AgentmdError):
     """This process has no memory, threads or open files left to go on with; what it drove is queued again."""
 
@@ -351,6 +366,9 @@ _CODES: dict[type[AgentmdError], Codes] = {
     DrivenElsewhere: Codes(6, 409),
     ExecutionEnded: Codes(6, 409),
     FiringDecided: Codes(6, 409),
+    HookUnsigned: Codes(2, 401),
+    HookNotReady: Codes(1, 503),
+    HookRefused: Codes(2, 409),
     CancelRequested: Codes(4, 500),
     LimitReached: Codes(4, 500),
     WorkTimeout: Codes(5, 500),

@@ -98,15 +98,28 @@ class Preflight:
         return {name for entry in self._registry().agents for name in self._parts.tools(entry.spec, lenient=True)}
 
     def check(self, spec: AgentSpec) -> list[str]:
-        """Everything that is wrong with a parsed agent: what `problems` finds, and what building its graph does."""
+        """Everything that is wrong with a parsed agent: what `problems` and `trigger_problems` find, and what building its
+        graph does."""
         problems = [str(problem) for problem in self.problems(spec)]
-        problems += self._script_mistakes(spec)
+        problems += self._script_mistakes(spec) + self.trigger_problems(spec)
         try:
             self._build(spec)
         except Exception as error:  # of whatever library: an agent that cannot be built must not pass
             if str(error) not in problems:
                 problems.append(f"its graph cannot be built: {type(error).__name__}: {error}")
         return problems
+
+    def trigger_problems(self, spec: AgentSpec) -> list[str]:
+        """What keeps its trigger from starting it; it may be run all the same."""
+        if spec.trigger.type != "webhook":
+            return []
+        from agent_md.webhooks.incoming import hook_secret
+
+        try:
+            hook_secret(spec.trigger, self._settings.environment())
+        except ValueError as error:
+            return [f"{error}; until then every delivery is refused"]
+        return []
 
     def notes(self, spec: AgentSpec) -> list[str]:
         """What keeps nothing from running, and is not as somebody who wrote it expects."""

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from agent_md.agents.spec import AgentSpec
 from agent_md.executions.chat_messages import reply
@@ -30,6 +31,7 @@ __all__ = [
     "execution_detail",
     "execution_shape",
     "firing_shape",
+    "hook_path",
     "invalid_shape",
     "iso_time",
     "refusal_shape",
@@ -227,6 +229,11 @@ def agent_shape(
     }
 
 
+def hook_path(spec: AgentSpec) -> str | None:
+    """Where the webhook of an agent takes deliveries, below the address of a server; None if it has none."""
+    return f"/agents/{quote(spec.name, safe='')}/hooks" if spec.trigger.type == "webhook" else None
+
+
 def agent_detail(
     spec: AgentSpec, workspace: Path = Path(), *, last_run: float | None = None, next_run: float | None = None
 ) -> dict[str, Any]:
@@ -245,6 +252,7 @@ def agent_detail(
         "trigger_every": duration_text(spec.trigger.every),
         "trigger_cron": spec.trigger.cron,
         "trigger_paths": list(spec.trigger.paths),
+        "trigger_hook": hook_path(spec),
         "confirm": list(spec.confirm),
         "auto_approve": list(spec.auto_approve),
         "on_pending": spec.on_pending,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from agent_md import __version__
-from agent_md.api import routes_agents, routes_executions, routes_sessions, routes_system, routes_triggers
+from agent_md.api import routes_agents, routes_executions, routes_hooks, routes_sessions, routes_system, routes_triggers
 from agent_md.api.context import ServerContext
 from agent_md.api.errors import add_error_handlers
 from agent_md.api.guard import BodyLimit, KeyGuard
@@ -19,7 +19,7 @@ def make_application(context: ServerContext, key: str | None) -> FastAPI:
     """The application on an opened workspace; `key` is what clients on TCP must show."""
     application = FastAPI(title="agentmd", version=__version__, description=_DESCRIPTION, redoc_url=None)
     application.state.context = context
-    for routes in (routes_system, routes_triggers, routes_agents, routes_executions, routes_sessions):
+    for routes in (routes_system, routes_triggers, routes_agents, routes_hooks, routes_executions, routes_sessions):
         application.include_router(routes.router)
     add_error_handlers(application)
     application.add_middleware(BodyLimit)

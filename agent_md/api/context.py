@@ -52,6 +52,7 @@ class ServerContext:
         self.stopping = False
         self.streams = 0
         self.watches: WatchLoop | None = None
+        self.hooks = app.hook_receiver(self.firing_skipped)
         self._checks = asyncio.Semaphore(_CHECKS)
         self._announced_to: set[asyncio.Queue[Announcement]] = set()
         app.keeps_last_good = True

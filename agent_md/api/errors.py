@@ -39,7 +39,8 @@ async def _ours(_request: Request, error: Exception) -> JSONResponse:
     status = codes_of(error).http
     if status == 500:
         log.error("a request failed", exc_info=error)
-    return JSONResponse({"detail": _said(error), **_beside(error)}, status)
+    headers = {"WWW-Authenticate": "Webhook-Signature"} if status == 401 else None
+    return JSONResponse({"detail": _said(error), **_beside(error)}, status, headers)
 
 
 def _said(error: AgentmdError) -> str:
@@ -92,7 +93,7 @@ _MEANINGS: dict[int, tuple[type[Detail | Invalid], str]] = {
     401: (Detail, "No key, or a wrong one; only on TCP."),
     404: (Detail, "There is no such thing."),
     409: (Conflict, "Something stands in the way; it is named."),
-    413: (Detail, "The body is over 1 MB."),
+    413: (Detail, "The body is over 1 MiB."),
     400: (Detail, "The body is no JSON in UTF-8."),
     422: (Invalid, "The request cannot be taken; nothing was changed."),
     500: (Detail, "The server failed; the log has more."),

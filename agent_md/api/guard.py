@@ -10,14 +10,17 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["BODY_LIMIT", "OPEN_PATHS", "BodyLimit", "KeyGuard"]
+__all__ = ["BODY_LIMIT", "OPEN_PATHS", "SIGNED_PATH", "BodyLimit", "KeyGuard"]
 
 OPEN_PATHS = frozenset({"/health", "/agents/{name}/health", "/docs", "/openapi.json"})
 """Served without a key."""
 
-_OPEN = re.compile("|".join(re.escape(path).replace(r"\{name\}", "[^/]+") for path in OPEN_PATHS))
+SIGNED_PATH = "/agents/{name}/hooks"
+"""Served without a key to those who sign what they send, and to nobody else."""
 
-BODY_LIMIT = 1_000_000
+_OPEN = re.compile("|".join(re.escape(path).replace(r"\{name\}", "[^/]+") for path in (*OPEN_PATHS, SIGNED_PATH)))
+
+BODY_LIMIT = 2**20
 """Bytes of a request body."""
 
 

@@ -13,20 +13,17 @@ __all__ = [
     "AgentDetail",
     "AgentSummary",
     "CancelAnswer",
-    "ComingFire",
     "Conflict",
     "Detail",
     "EventEntry",
     "ExecutionDetail",
     "ExecutionSummary",
-    "FiringEntry",
     "Health",
     "Info",
     "Invalid",
     "InvalidFile",
     "Mistake",
     "Open",
-    "PauseBody",
     "PendingRequest",
     "RefusedRun",
     "Reloaded",
@@ -35,7 +32,6 @@ __all__ = [
     "RetryAnswer",
     "RunAnswer",
     "RunBody",
-    "Scheduler",
     "SettleBody",
     "StatusName",
     "Stopping",
@@ -150,6 +146,9 @@ class AgentDetail(AgentSummary):
     trigger_every: str | None
     trigger_cron: str | None
     trigger_paths: list[str]
+    trigger_hook: str | None = Field(
+        examples=["/agents/reviewer/hooks"], description="Where its webhook takes deliveries."
+    )
     confirm: list[str]
     auto_approve: list[str]
     on_pending: str
@@ -325,36 +324,3 @@ class RespondAnswer(Open):
 class CancelAnswer(Open):
     status: str = Field(examples=["aborted", "cancelling", "success"])
     execution_id: int
-
-
-class ScheduledJob(Open):
-    agent_name: str
-    trigger_type: str
-    next_run: str | None
-
-
-class ComingFire(Open):
-    agent: str
-    at: str
-
-
-class FiringEntry(Open):
-    id: int
-    agent_name: str
-    trigger: str
-    due_at: str
-    state: Literal["due", "started", "skipped"]
-    reason: str | None
-    execution_id: int | None
-    decided_at: str | None
-
-
-class PauseBody(Given):
-    """Whose triggers: those of one agent, or of all."""
-
-    agent: str | None = None
-
-
-class Scheduler(Open):
-    status: Literal["running", "paused"]
-    jobs: list[ScheduledJob]

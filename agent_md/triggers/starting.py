@@ -48,28 +48,31 @@ class FiringStarter:
 
     def start_due(self) -> list[Execution]:
         """The executions that were created, in the order of their firings. Raises StoreError."""
-        started = []
-        for firing in self._store.firings.due():
-            earlier = self._earlier(firing)
-            if earlier is not None and earlier.created_at >= firing.due_at:
-                continue  # of those that are caught up, one runs after the other
-            reason = self._refusal(firing, earlier)
-            if reason is None:
-                if self._held(firing):
-                    continue
-                try:
-                    started.append(self._start(firing))
-                    continue
-                except FiringDecided:
-                    continue
-                except ConversationWaiting as error:
-                    if firing.trigger is TriggerKind.WATCH:
-                        continue
-                    reason = f"waiting: execution {', '.join(map(str, error.waiting))} waits for a human"
-                except UsageError as error:
-                    reason = str(error)
-            self._skip(firing, reason)
-        return started
+        decided = (self.decide(firing) for firing in self._store.firings.due())
+        return [execution for execution in decided if execution is not None]
+
+    def decide(self, firing: Firing) -> Execution | None:
+        """Starts a firing that is due, skips it with its reason, or leaves it due until it can be started. Gives the
+        execution that was created. Raises StoreError."""
+        earlier = self._earlier(firing)
+        if earlier is not None and earlier.created_at >= firing.due_at:
+            return None  # of those that are caught up, one runs after the other
+        reason = self._refusal(firing, earlier)
+        if reason is None:
+            if self._held(firing):
+                return None
+            try:
+                return self._start(firing)
+            except FiringDecided:
+                return None
+            except ConversationWaiting as error:
+                if firing.trigger is TriggerKind.WATCH:
+                    return None
+                reason = f"waiting: execution {', '.join(map(str, error.waiting))} waits for a human"
+            except UsageError as error:
+                reason = str(error)
+        self._skip(firing, reason)
+        return None
 
     def _skip(self, firing: Firing, reason: str) -> None:
         if self._store.firings.skip(firing.id, reason):

@@ -15,7 +15,7 @@ from agent_md.executions.deliveries import MESSAGE_TARGET, HookEvent
 from agent_md.executions.model import HookTarget
 from agent_md.webhooks.signing import check_token, key_of
 
-__all__ = ["check_target", "filled", "lane_of", "named_targets", "notify_target"]
+__all__ = ["check_target", "filled", "lane_of", "named_targets", "notify_target", "value_of"]
 
 _LONGEST_URL = 2048
 _NOTIFY = "notify:"
@@ -58,16 +58,18 @@ def notify_target(spec: AgentSpec, name: str) -> NotifyTarget:
 
 def filled(target: NotifyTarget, environment: Mapping[str, str]) -> HookTarget:
     """The target with the values of its placeholders. Raises ValueError naming a variable that is not set."""
-    return HookTarget(target.url, _value(target.token, environment), _value(target.secret, environment))
+    token, secret = (
+        None if text is None else value_of(text, environment, "notify") for text in (target.token, target.secret)
+    )
+    return HookTarget(target.url, token, secret)
 
 
-def _value(text: str | None, environment: Mapping[str, str]) -> str | None:
-    if text is None:
-        return None
-    found = _PLACEHOLDER.fullmatch(text)
+def value_of(placeholder: str, environment: Mapping[str, str], field: str) -> str:
+    """The value of a `${NAME}` of this field of an agent file. Raises ValueError naming a variable that is not set."""
+    found = _PLACEHOLDER.fullmatch(placeholder)
     name = found[1] if found else ""
     if not environment.get(name):
-        raise ValueError(f"the variable {name} of `notify` is not set; put it into .env or the environment")
+        raise ValueError(f"the variable {name} of `{field}` is not set; put it into .env or the environment")
     return environment[name]
 
 

@@ -18,7 +18,7 @@ from agent_md.cli.drive.webhook_delivery import without_server
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.screen import PLAIN, Screen, Style
-from agent_md.cli.views.tables import trigger_text
+from agent_md.cli.views.tables import trigger_line
 from agent_md.cli.views.visible_text import fold, json_line, one_line, pad, width_of
 from agent_md.errors import InvalidArguments, ToolError
 from agent_md.executions.model import Decision
@@ -83,7 +83,12 @@ def explained(app: App, spec: AgentSpec) -> Explanation:
         "built in" if origin == "default" else origin,
         custom=any(isinstance(tool, CustomTool) for tool in tools.values()),
         problems=tuple(str(problem) for problem in app.checks.problems(spec)),
-        notes=(*app.checks.notes(spec), *without_server(app, spec), *triggers_idle(app, [spec])),
+        notes=(
+            *app.checks.trigger_problems(spec),
+            *app.checks.notes(spec),
+            *without_server(app, spec),
+            *triggers_idle(app, [spec]),
+        ),
     )
 
 
@@ -115,7 +120,7 @@ def shape_of(explanation: Explanation) -> dict[str, Any]:
     spec = explanation.spec
     detail = agent_detail(spec)
     names = {possible.tool for possible in explanation.calls}
-    kept = ("settings", "history", "trigger_type", "trigger_every", "trigger_cron", "trigger_paths")
+    kept = ("settings", "history", "trigger_type", "trigger_every", "trigger_cron", "trigger_paths", "trigger_hook")
     return {
         "agent": spec.name,
         "file": spec.source_path,
@@ -259,7 +264,7 @@ def _bounds(spec: AgentSpec) -> list[tuple[str, str]]:
         ("A new run", f"is {waiting} (on_pending: {spec.on_pending})"),
         ("Limits", _limits(spec)),
         ("History", f"{history}{messages}"),
-        ("Trigger", trigger_text(spec.trigger)),
+        ("Trigger", trigger_line(spec)),
     ]
     width = max(len(label) for label, _ in rows)
     return [(label.ljust(width), text) for label, text in rows]

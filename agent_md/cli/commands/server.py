@@ -18,7 +18,7 @@ from agent_md.app import App
 from agent_md.cli.command_context import WorkspaceOption, open_app
 from agent_md.cli.terminal.output import note, say
 from agent_md.cli.terminal.standard_streams import return_streams
-from agent_md.cli.views.tables import trigger_text
+from agent_md.cli.views.tables import trigger_line
 from agent_md.cli.views.visible_text import counted, json_line, visible
 from agent_md.errors import AgentmdError, ServerRunning, UsageError, codes_of
 
@@ -96,14 +96,15 @@ def _announce(app: App, address: Address) -> None:
         say(f"The key for TCP is in {visible(address.key_file, one_line=True)}")
     for entry in app.registry.agents:
         if entry.spec.enabled and entry.spec.trigger.type != "manual":
-            say(_trigger_line(app, entry.spec))
+            say(_start_line(app, entry.spec))
 
 
-def _trigger_line(app: App, spec: AgentSpec) -> str:
+def _start_line(app: App, spec: AgentSpec) -> str:
     held = " (paused)" if app.paused(spec) else ""
     fires = [] if held or app.next_fire(spec) is None else app.next_fires(spec, 1)
     following = f", next at {fires[0]}" if fires else ""
-    return f"{visible(spec.name, one_line=True)} starts by itself: {trigger_text(spec.trigger)}{following}{held}"
+    broken = "".join(f"; {problem}" for problem in app.checks.trigger_problems(spec))
+    return f"{visible(spec.name, one_line=True)} starts by itself: {trigger_line(spec)}{following}{held}{broken}"
 
 
 def _start_detached(app: App, host: str | None, port: int | None, api_key: str | None) -> None:

@@ -15,7 +15,7 @@ from agent_md.cli.views.screen import PLAIN, Screen, Style
 from agent_md.cli.views.visible_text import counted, fold, one_line, visible
 from agent_md.executions.model import Drift, Execution, ExecutionId, Request, RequestId
 from agent_md.executions.spending import Refusal
-from agent_md.serialization import PathStep, duration_text
+from agent_md.serialization import PathStep, duration_text, hook_path
 
 __all__ = [
     "AgentRow",
@@ -25,6 +25,7 @@ __all__ = [
     "pending_table",
     "refusals_table",
     "request_prefixes",
+    "trigger_line",
     "trigger_text",
 ]
 
@@ -150,13 +151,19 @@ def _length_shared(one: str, other: str) -> int:
 
 def trigger_text(trigger: Trigger) -> str:
     """What starts an agent, in the words of its file: `manual`, `every 5m`, `cron 0 8 * * 1 (Europe/Berlin)`,
-    `watch in/*`."""
-    if trigger.type == "manual":
-        return "manual"
+    `watch in/*`, `webhook`."""
+    if trigger.type in ("manual", "webhook"):
+        return trigger.type
     if trigger.type == "watch":
         return one_line(f"watch {', '.join(trigger.paths)}")
     when = f"every {duration_text(trigger.every)}" if trigger.every is not None else f"cron {trigger.cron}"
     return one_line(f"{when} ({trigger.timezone})" if trigger.timezone else when)
+
+
+def trigger_line(spec: AgentSpec) -> str:
+    """As `trigger_text`, and of a webhook where it takes deliveries."""
+    path = hook_path(spec)
+    return trigger_text(spec.trigger) + ("" if path is None else f" at POST {path}")
 
 
 def _notes(row: PendingRow, now: float, prefix: str | None) -> list[str]:

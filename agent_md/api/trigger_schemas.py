@@ -1,0 +1,47 @@
+"""The bodies of requests and answers about triggers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from agent_md.api.given import Given
+from agent_md.api.schemas import Open
+
+__all__ = ["ComingFire", "FiringEntry", "HookAnswer", "PauseBody", "ScheduledJob", "Scheduler"]
+
+
+class ScheduledJob(Open):
+    agent_name: str
+    trigger_type: str
+    next_run: str | None
+
+
+class ComingFire(Open):
+    agent: str
+    at: str
+
+
+class FiringEntry(Open):
+    id: int
+    agent_name: str
+    trigger: str
+    due_at: str
+    state: Literal["due", "started", "skipped"]
+    reason: str | None
+    execution_id: int | None
+    decided_at: str | None
+
+
+class PauseBody(Given):
+    """Whose triggers: those of one agent, or of all."""
+
+    agent: str | None = None
+
+
+class Scheduler(Open):
+    status: Literal["running", "paused"]
+    jobs: list[ScheduledJob]
+
+
+class HookAnswer(Open):
+    execution_id: int
