@@ -278,7 +278,7 @@ class TestBadRequests:
             ("POST", "/agents/worker/run", b'{"message": "a", "message": "b"}', 422),
             ("POST", "/agents/worker/run", b'{"message": "\xff"}', 400),
             ("POST", "/agents/worker/run", b'{"args": "x"}', 422),
-            ("POST", "/agents/worker/run", b'{"message": "' + b"x" * 1_000_001 + b'"}', 413),
+            ("POST", "/agents/worker/run", b'{"message": "' + b"x" * 2**20 + b'"}', 413),
             ("POST", "/executions/1/respond", b"", 422),
             ("POST", "/executions/1/respond", b'{"response": {}}', 404),
             ("GET", "/executions/abc", None, 422),
