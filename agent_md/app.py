@@ -16,8 +16,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from agent_md.agents.briefing import briefing
-from agent_md.agents.files import file_stamp
-from agent_md.agents.registry import Registry, agent_files, scan
+from agent_md.agents.current import CurrentAgents
+from agent_md.agents.registry import Registry
 from agent_md.agents.spec import AgentSpec
 from agent_md.assembly import Assembly
 from agent_md.drift import drift_of
@@ -51,6 +51,9 @@ from agent_md.tools.base import Tool, declaration
 
 if TYPE_CHECKING:
     from agent_md.graph.run_context import RunContext
+    from agent_md.models.pricing import Prices
+    from agent_md.reloading.loop import Announce
+    from agent_md.reloading.reloading import Reloading
     from agent_md.runner.advance import Runner
     from agent_md.runner.retention import Threads
     from agent_md.stores.checkpoints import Checkpoints
@@ -71,12 +74,10 @@ class App:
     def __init__(self, settings: Settings, *, tell: Callable[[str], None] = log.warning) -> None:
         """`tell` says to people what they should know and need not act upon, in a line of text."""
         self.settings = settings
+        """The settings in effect; see `use`."""
         self._tell = tell
         self.give_back = HandBack()
-        self.keeps_last_good = False
-        """Whether an agent goes on as it was when its file becomes invalid; for processes that run for long."""
-        self._registry: Registry | None = None
-        self._registry_signature: list[Any] = []
+        self.agents = CurrentAgents(lambda: self.settings)
         self._store: Store | None = None
         self._worker: WorkerHandle | None = None
         self._checkpoints: Checkpoints | None = None
@@ -85,20 +86,19 @@ class App:
         self.worked_on: set[ExecutionId] = set()
         """The executions that this process drove or followed; who ends it may have to tell of them."""
         self.parts = Assembly(settings, self.give_back.ask)
-        self.checks = Preflight(
-            settings, self.parts, lambda: self.registry, self._run_context, lambda: self.reading_store
-        )
+        self.checks = Preflight(self.parts, lambda: self.registry, self._run_context, lambda: self.reading_store)
 
     @property
     def registry(self) -> Registry:
         """The agent files as they are now; read again when one of them has changed."""
-        signature = [(path, file_stamp(path)) for path in agent_files(self.settings.agents_dir)]
-        if self._registry is None or signature != self._registry_signature:
-            now = scan(self.settings.agents_dir, self.settings.workspace, self.settings.defaults)
-            before = self._registry
-            self._registry = now.with_last_good(before) if self.keeps_last_good and before is not None else now
-            self._registry_signature = signature
-        return self._registry
+        return self.agents.registry()
+
+    def use(self, settings: Settings, prices: Prices) -> None:
+        """Replaces the settings in effect, for what begins from now on, and the level of this process's log."""
+        settings.dotenv_file.keeps_last_good = self.settings.dotenv_file.keeps_last_good
+        self.settings = settings
+        self.parts.use(settings, prices)
+        logging.getLogger().setLevel(settings.log_level)
 
     @cached_property
     def _workers(self) -> LockWorkers:
@@ -254,7 +254,7 @@ class App:
 
     def drift_of(self, requests: Collection[Request]) -> dict[RequestId, tuple[Drift, ...]]:
         """What is no longer as it was when each request was asked, or its execution started."""
-        return drift_of(requests, self.reading_store, self.registry, self.settings)
+        return drift_of(requests, self.reading_store, self.registry, self.parts)
 
     def spec_of(self, execution: Execution) -> AgentSpec:
         """The spec that an execution started with."""
@@ -329,6 +329,14 @@ class App:
 
         return remove_executions(self.store, days, time.time, rest)
 
+    # Reloading
+
+    def reloading(self, announce: Announce) -> Reloading:
+        """What reads changed files again, for a process that runs for long; see `follow_files`."""
+        from agent_md.reloading.reloading import follow_files
+
+        return follow_files(self.agents, self.parts, self.use, announce)
+
     # Triggers
 
     def next_fire(self, spec: AgentSpec) -> float | None:
@@ -375,7 +383,10 @@ class App:
     def _starter(self, told: Callable[[Firing], object]) -> FiringStarter:
         from agent_md.triggers.starting import FiringStarter
 
-        return FiringStarter(self.store, lambda: self.registry, self.fire, told)
+        def being_saved(agent: str) -> bool:
+            return self.parts.being_saved(self.registry.get(agent))
+
+        return FiringStarter(self.store, self.agents.registry, self.fire, told, being_saved=being_saved)
 
     def watch_loop(self, made: Callable[[], object]) -> WatchLoop:
         """Makes firings of what changes in watched files; `made` is called when there are new ones."""
@@ -406,13 +417,15 @@ class App:
         from agent_md.webhooks.post import HttpPost
         from agent_md.webhooks.sender import WebhookSender
 
-        store, settings = self.store, self.settings
-        delay = settings.webhooks.interrupt_delay if interrupt_delay is None else interrupt_delay
-        post = HttpPost(GuardedTransport(settings.http.allow_hosts))
+        def delay() -> float:
+            return self.settings.webhooks.interrupt_delay if interrupt_delay is None else interrupt_delay
+
+        store = self.store
+        post = HttpPost(GuardedTransport(lambda: self.settings.http.allow_hosts))
         return WebhookSender(
             store.outbox,
             Deriver(store, store.outbox, interrupt_delay=delay),
-            Attempts(store, store.outbox, settings.environment, post, time.time),
+            Attempts(store, store.outbox, lambda: self.settings.environment(), post, time.time),
             self.worker,
             clock=time.time,
         )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_md.agents.files import touched_lately
+from agent_md.agents.registry import AgentEntry
 from agent_md.agents.rules import hides
 from agent_md.agents.spec import AgentSpec
 from agent_md.agents.text import Prompt, render
@@ -19,7 +20,9 @@ from agent_md.models.factory import KEY_VARIABLES
 from agent_md.models.pricing import Prices, load_prices
 from agent_md.settings import Settings
 from agent_md.tools.base import Tool
+from agent_md.tools.kept_tools import KeptTools, read_source
 from agent_md.tools.threads import MOST_ABANDONED, ToolThreads
+from agent_md.tools.tool_modules import Source, ToolModule
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -39,6 +42,9 @@ class Assembly:
     def __init__(self, settings: Settings, on_exhausted: Callable[[str], None] = lambda _: None) -> None:
         """`on_exhausted` is called with the reason when too many threads of tools did not end."""
         self.settings = settings
+        self._prices: Prices | None = None
+        self.kept_tools: KeptTools | None = None
+        """Where a broken tool module is used as it was when it could be loaded last; None = it is not."""
         self.tool_threads = ToolThreads(lambda: on_exhausted(f"{MOST_ABANDONED} threads of tools did not end"))
         """What custom tools of this process run on."""
 
@@ -46,10 +52,17 @@ class Assembly:
         """Ends what tools left running, as far as it can be ended."""
         self.tool_threads.close()
 
-    @cached_property
+    def use(self, settings: Settings, prices: Prices) -> None:
+        """Replaces the settings and prices for the parts that are made from now on."""
+        self.settings, self._prices = settings, prices
+
+    @property
     def prices(self) -> Prices:
-        """What models cost, as it was when first asked for. Raises ConfigInvalid for a mistake in the user's file."""
-        return load_prices(self.settings.prices)
+        """What models cost, as it was when first asked for, or given to `use`. Raises ConfigInvalid for a mistake in the
+        user's file."""
+        if self._prices is None:
+            self._prices = load_prices(self.settings.prices)
+        return self._prices
 
     @property
     def scripts_dir(self) -> Path:
@@ -111,6 +124,7 @@ class Assembly:
                     surroundings=foreign_interrupts,
                     workspace=self.settings.workspace,
                     threads=self.tool_threads,
+                    kept=self.kept_tools,
                 )
             except UsageError:
                 if not lenient:
@@ -118,6 +132,17 @@ class Assembly:
         if spec.tools:
             tools.append(ResultRead(spec.settings.max_tool_result_bytes))
         return {tool.name: tool for tool in tools}
+
+    def being_saved(self, agent: AgentEntry) -> bool:
+        """Whether a file that an execution of the agent would be made of was written a moment ago: it may be half saved."""
+        settings = self.settings
+        config = (settings.workspace / "config.yaml", settings.workspace / ".env", settings.user_config)
+        modules = (settings.tools_dir / f"{name}.py" for name in agent.spec.tools)
+        return touched_lately((agent.path, *config, *modules), time.time())
+
+    def tool_source(self, module: str) -> Source:
+        """The source of a tool module as it is used now. Raises ModuleUnusable."""
+        return read_source(ToolModule(self.settings.tools_dir, module), self.kept_tools)
 
     def sandbox(self, spec: AgentSpec) -> Sandbox:
         """What its file tools may reach."""

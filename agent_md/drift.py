@@ -6,23 +6,23 @@ from collections.abc import Collection
 
 from agent_md.agents.registry import Registry
 from agent_md.agents.spec import AgentSpec
+from agent_md.assembly import Assembly
 from agent_md.executions.model import Drift, Execution, Request, RequestId, ToolSource
 from agent_md.ports import Store
-from agent_md.settings import Settings
-from agent_md.tools.tool_modules import ModuleUnusable, ToolModule
+from agent_md.tools.tool_modules import ModuleUnusable
 
 __all__ = ["drift_of", "spec_drift"]
 
 
 def drift_of(
-    requests: Collection[Request], store: Store, registry: Registry, settings: Settings
+    requests: Collection[Request], store: Store, registry: Registry, parts: Assembly
 ) -> dict[RequestId, tuple[Drift, ...]]:
     """What has drifted for each of the requests. Files are looked at once, however many requests there are.
 
     A tool counts only while its request is open: then an answer would be given to another source than the one shown.
     """
     executions = store.executions(ids={request.execution_id for request in requests})
-    look = _Look(store, registry, settings)
+    look = _Look(store, registry, parts)
     specs = {execution.id: look.at_spec(execution) for execution in executions}
     return {request.id: (*specs[request.execution_id], *look.at_tool(request)) for request in requests}
 
@@ -43,10 +43,10 @@ def spec_drift(started: AgentSpec, now: AgentSpec | None) -> tuple[Drift, ...]:
 class _Look:
     """One look at the files, kept for all executions and requests that have the same."""
 
-    def __init__(self, store: Store, registry: Registry, settings: Settings) -> None:
+    def __init__(self, store: Store, registry: Registry, parts: Assembly) -> None:
         self._store = store
         self._registry = registry
-        self._settings = settings
+        self._parts = parts
         self._specs: dict[tuple[str, str], tuple[Drift, ...]] = {}
         self._sources: dict[str, str | None] = {}
 
@@ -74,7 +74,7 @@ class _Look:
     def _is_as(self, asked: ToolSource) -> bool:
         if asked.module not in self._sources:
             try:
-                self._sources[asked.module] = ToolModule(self._settings.tools_dir, asked.module).read().digest
+                self._sources[asked.module] = self._parts.tool_source(asked.module).digest
             except ModuleUnusable:
                 self._sources[asked.module] = None
         return self._sources[asked.module] == asked.digest

@@ -15,7 +15,6 @@ from agent_md.models.factory import check_model, with_address
 from agent_md.models.pricing import price_of
 from agent_md.models.script_file import load_script
 from agent_md.ports import Store
-from agent_md.settings import Settings
 from agent_md.tools.base import Tool
 
 if TYPE_CHECKING:
@@ -32,13 +31,11 @@ class Preflight:
 
     def __init__(
         self,
-        settings: Settings,
         parts: Assembly,
         registry: Callable[[], Registry],
         make_run_context: MakeBench,
         store: Callable[[], Store],
     ) -> None:
-        self._settings = settings
         self._parts = parts
         self._registry = registry
         self._make_run_context = make_run_context
@@ -59,7 +56,7 @@ class Preflight:
         return found + self._unknown_rules(spec, tools)
 
     def _check_model(self, spec: AgentSpec) -> None:
-        environ = self._settings.environment()
+        environ = self._parts.settings.environment()
         check_model(with_address(spec.model, environ), environ, self._parts.scripts_dir)
 
     def _check_price(self, spec: AgentSpec) -> None:
@@ -116,7 +113,7 @@ class Preflight:
         from agent_md.webhooks.incoming import hook_secret
 
         try:
-            hook_secret(spec.trigger, self._settings.environment())
+            hook_secret(spec.trigger, self._parts.settings.environment())
         except ValueError as error:
             return [f"{error}; until then every delivery is refused"]
         return []
@@ -136,7 +133,7 @@ class Preflight:
         if spec.notify:
             from agent_md.webhooks.warnings import target_warnings
 
-            found += target_warnings(spec, self._settings.environment(), self._settings.http.allow_hosts)
+            found += target_warnings(spec, self._parts.settings.environment(), self._parts.settings.http.allow_hosts)
         return found
 
     def _build(self, spec: AgentSpec) -> None:

@@ -69,11 +69,13 @@ class DotenvFile:
 
     def __init__(self, path: Path, *, lenient: bool = False) -> None:
         """`lenient`: one that is broken says nothing, and raises nothing."""
+        self.keeps_last_good = False
+        """Whether it says what it said before when it becomes broken."""
         self._path = path
         self._lenient = lenient
         self._read: tuple[object, dict[str, str]] | None = None
         self.mistake = ""
-        """What was wrong when it was last read, if this is lenient."""
+        """What was wrong when it was last read, if that was not raised."""
 
     def values(self) -> Mapping[str, str]:
         """What it says now; nothing if it is not there. Raises ConfigInvalid naming the line at fault."""
@@ -83,13 +85,15 @@ class DotenvFile:
         return self._read[1]
 
     def _values(self) -> dict[str, str]:
+        self.mistake = ""
         try:
-            values, self.mistake = _read_dotenv(self._path), ""
+            return _read_dotenv(self._path)
         except ConfigInvalid as error:
-            if not self._lenient:
+            before = self._read[1] if self.keeps_last_good and self._read is not None else None
+            if before is None and not self._lenient:
                 raise
-            values, self.mistake = {}, str(error)
-        return values
+            self.mistake = str(error)
+            return before or {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,17 @@ class Settings:
     def dotenv(self) -> Mapping[str, str]:
         """What `.env` says now; secrets. Raises ConfigInvalid if it cannot be read any more."""
         return self.dotenv_file.values()
+
+    def value(self, key: str) -> Any:
+        """The setting of a dotted key of config.yaml; for `database` the path of its file."""
+        if key in ("defaults.provider", "defaults.model"):
+            return getattr(self.defaults, key.removeprefix("defaults."))
+        value: Any = self
+        for name in key.split("."):
+            if not hasattr(value, name) and hasattr(value, "settings"):
+                value = value.settings
+            value = getattr(value, name)
+        return value
 
     def environment(self) -> dict[str, str]:
         """`.env` under the real environment, which wins: where keys are looked up. Raises as `dotenv`."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import codecs
 import os
 import stat
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from agent_md.errors import UsageError
 from agent_md.shortages import refuse_if_none_left
 
-__all__ = ["Unreadable", "decode", "file_stamp", "read_file"]
+__all__ = ["Unreadable", "decode", "file_stamp", "read_file", "touched_lately"]
 
+_LATELY_S = 1.0
 _UTF16_OR_32 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 
 
@@ -47,6 +50,15 @@ def file_stamp(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def touched_lately(paths: Iterable[Path], now: float) -> bool:
+    """Whether one of the files was written within the second before or after `now`: it may be half saved."""
+    for path in paths:
+        with suppress(OSError):
+            if abs(now - path.stat().st_mtime) < _LATELY_S:
+                return True
+    return False
 
 
 def decode(data: bytes) -> str:

@@ -13,6 +13,8 @@ _MISTAKES_SHOWN = 50
 _PASTE_LIMIT = 300
 """Longest line that is given back to be pasted; longer ones are only named."""
 
+_OF_A_SECRET = re.compile(r"\b(api_key|secret|token)\b")
+"""A line with one of these is never given back: mistakes are also logged."""
 _PLAIN_IN_SINGLE_QUOTES = re.compile(r"[^\x00-\x1f\x7f-\x9f]*[\"\\][^\x00-\x1f\x7f-\x9f]*")
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -73,7 +75,7 @@ class Source:
         line = self.line(start.line)
         end = len(line.rstrip()) if end_column is None else end_column - 1
         value = line[start.column - 1 : end]
-        if not value.strip() or len(line) > _PASTE_LIMIT:
+        if not value.strip() or len(line) > _PASTE_LIMIT or _OF_A_SECRET.search(line):
             return "put the value in quotes"
         return f"write {(line[: start.column - 1] + quoted(value.rstrip()) + line[end:]).strip()}"
 

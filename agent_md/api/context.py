@@ -13,7 +13,6 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from agent_md.agents.names import name_key
-from agent_md.agents.registry import InvalidFile, Registry
 from agent_md.app import App
 from agent_md.engines.hub import Hub
 from agent_md.errors import AgentmdError, UsageError
@@ -21,20 +20,17 @@ from agent_md.executions.firings import Firing
 from agent_md.executions.model import Execution
 from agent_md.executions.model import Request as HumanRequest
 from agent_md.ports import Engine, NewAnswer, Store
+from agent_md.reloading.loop import Announcement
 from agent_md.serialization import firing_shape, request_shape
 from agent_md.triggers.watch_loop import WatchLoop
 
-__all__ = ["Announcement", "Context", "ServerContext"]
+__all__ = ["Context", "ServerContext"]
 
 log = logging.getLogger(__name__)
-
-Announcement = tuple[str, dict[str, Any]]
-"""Name and data of an event that is told and not stored."""
 
 _MOST_ANNOUNCEMENTS = 1000
 _CHECKS = 2
 """Answers that are checked against a schema at once; the threads for it are also those of tools."""
-_AGENTS_S = 1.0
 _EXPIRY_S = (1.0, 60.0)
 _SWEEP_S = 86_400.0
 """How often is looked for expired sessions, at least and at most."""
@@ -55,10 +51,7 @@ class ServerContext:
         self.hooks = app.hook_receiver(self.firing_skipped)
         self._checks = asyncio.Semaphore(_CHECKS)
         self._announced_to: set[asyncio.Queue[Announcement]] = set()
-        app.keeps_last_good = True
-        self._known_agents = app.registry
-        for item in self._known_agents.invalid:
-            log.warning("invalid agent file: %s", item.error)
+        self.reloading = app.reloading(self.announce)
 
     @property
     def store(self) -> Store:
@@ -113,29 +106,15 @@ class ServerContext:
         drift = self.app.drift_of(requests)
         return [request_shape(request, drift=drift[request.id]) for request in requests]
 
-    def refresh_agents(self) -> None:
-        """Tells what changed in the agent files since the last time."""
-        before, now = self._known_agents, self.app.registry
-        self._known_agents = now
-        for name, event in _changes(before, now):
-            self.announce("agents_changed", {"event": event, "agent_name": name})
-        for item in _newly_invalid(before, now):
-            goes_on = "" if item.last_good is None else f" ({item.last_good} goes on as it was when it was valid last)"
-            log.warning("invalid agent file: %s%s", item.error, goes_on)
-            name = item.last_good or item.name or item.file
-            self.announce("agents_changed", {"event": "invalid", "agent_name": name, "error": item.error})
-
-    async def watch_agents(self) -> None:
-        """Looks at the agent files once a second, until cancelled."""
-        while True:
-            await asyncio.sleep(_AGENTS_S)
-            self.refresh_agents()
-
-    async def expire_sessions(self, ttl: float) -> None:
-        """Deletes sessions that have rested for `ttl` seconds, until cancelled."""
+    async def expire_sessions(self) -> None:
+        """Deletes sessions that have rested for `server.session_ttl` seconds, if it is set, until cancelled."""
         shortest, longest = _EXPIRY_S
         while True:
-            await asyncio.sleep(min(longest, max(shortest, ttl / 10)))
+            ttl = self.app.settings.server.session_ttl
+            await asyncio.sleep(longest if ttl is None else min(longest, max(shortest, ttl / 10)))
+            ttl = self.app.settings.server.session_ttl
+            if ttl is None:
+                continue
             try:
                 await asyncio.to_thread(self.store.sessions.expire, ttl)
             except AgentmdError:
@@ -185,22 +164,6 @@ class ServerContext:
         """Ends all streams."""
         self.stopping = True
         self.hub.wake_all()
-
-
-def _changes(before: Registry, now: Registry) -> Iterator[tuple[str, str]]:
-    if before is now:
-        return
-    old = {entry.spec.name: entry.spec.behaviour_digest for entry in before.agents}
-    new = {entry.spec.name: entry.spec.behaviour_digest for entry in now.agents}
-    yield from ((name, "removed") for name in old.keys() - new.keys())
-    yield from ((name, "loaded") for name in new.keys() - old.keys())
-    mended = {item.last_good for item in before.invalid} - {item.last_good for item in now.invalid}
-    yield from ((name, "updated") for name in new.keys() & old.keys() if new[name] != old[name] or name in mended)
-
-
-def _newly_invalid(before: Registry, now: Registry) -> list[InvalidFile]:
-    known = {(item.file, item.error) for item in before.invalid}
-    return [item for item in now.invalid if (item.file, item.error) not in known]
 
 
 def _context(request: Request) -> ServerContext:

@@ -53,9 +53,14 @@ async def invalid_files(context: Context) -> list[dict[str, str]]:
 
 @router.post("/reload", response_model=Reloaded, responses=documented(400, 413, 422))
 async def reload(context: Context, _body: NoBody | None = None) -> dict[str, Any]:
-    """Reads the agent files again."""
-    context.refresh_agents()
-    return {"agents_loaded": len(context.app.registry.agents)}
+    """Reads agent files, configuration and tool modules again, without waiting until a file has been left alone."""
+    await context.reloading.loop.look(at_once=True)
+    config = context.reloading.config
+    return {
+        "agents_loaded": len(context.app.registry.agents),
+        "config_error": config.error,
+        "restart_needed": list(config.restart),
+    }
 
 
 @router.get("/{name}", response_model=AgentDetail, responses=documented(404, 422))

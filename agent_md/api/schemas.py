@@ -107,6 +107,9 @@ class Info(Open):
     scheduler_status: Literal["off", "running", "paused"]
     watcher_active: bool
     watcher_problems: dict[str, str]
+    config_error: str | None
+    restart_needed: list[str]
+    tool_problems: dict[str, str]
     active_streams: int
     active_executions: int
     waiting_executions: int
@@ -165,6 +168,8 @@ class InvalidFile(Open):
 
 class Reloaded(Open):
     agents_loaded: int
+    config_error: str | None
+    restart_needed: list[str]
 
 
 class RunBody(Given):

@@ -119,7 +119,10 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, told_to_stop)
     hub = Hub(app.store)
-    places = app.settings.server.max_concurrent
+
+    def places() -> int:
+        return app.settings.server.max_concurrent
+
     engine = LocalEngine(app.store, app.runner(), hub, app.worker, max_concurrent=places, drive_alone=drive_alone)
     context = ServerContext(app, hub, engine, told_to_stop)
     server = _Server(_uvicorn_config(make_application(context, key)))
@@ -129,10 +132,8 @@ async def _serve(
     await context.watches.begin()
     driving = asyncio.create_task(engine.run())
     serving = asyncio.create_task(server.serve(sockets))
-    beside = [hub.run(), context.watch_agents(), context.sweep(), app.webhooks().run(hub)]
-    beside += [triggers.run(), context.watches.run()]
-    if (ttl := app.settings.server.session_ttl) is not None:
-        beside.append(context.expire_sessions(ttl))
+    beside = [hub.run(), context.reloading.loop.run(), context.sweep(), app.webhooks().run(hub)]
+    beside += [triggers.run(), context.watches.run(), context.expire_sessions()]
     watching = [asyncio.create_task(part) for part in beside]
     listening, stopped = (asyncio.create_task(event.wait()) for event in (server.listening, stop))
     parts = {driving, serving, *watching}

@@ -35,7 +35,7 @@ it ends the process, and returns after it."""
 
 
 class LocalEngine:
-    """`agent_md.ports.Engine` on one event loop: at most `max_concurrent` executions at once, the oldest first; one
+    """`agent_md.ports.Engine` on one event loop: at most `max_concurrent()` executions at once, the oldest first; one
     that waits takes no place. Suspects are driven in processes of their own, two at once, so that they end nobody else."""
 
     def __init__(
@@ -45,7 +45,7 @@ class LocalEngine:
         hub: Hub,
         worker: WorkerId,
         *,
-        max_concurrent: int,
+        max_concurrent: Callable[[], int],
         drive_alone: DriveAlone,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -122,7 +122,7 @@ class LocalEngine:
                 continue
             if execution.suspect and execution.attempts < MAX_ATTEMPTS:
                 self._isolate(execution.id)
-            elif len(self._tasks) < self._places:
+            elif len(self._tasks) < self._places():
                 # One that has died too often is ended here: that touches nothing that it could die of.
                 claim = self._store.claim(execution.id, self._worker, suspects=execution.suspect)
                 if claim is not None:

@@ -61,13 +61,15 @@ class GuardedTransport(httpx.AsyncBaseTransport):
     follows them has each one checked here. Raises as transports of httpx do, ConnectError when no name is found.
     """
 
-    def __init__(self, allow_hosts: Collection[str] = (), *, resolve: Resolve = resolve) -> None:
-        self._allowed = frozenset(plain_host(host) for host in allow_hosts)
+    def __init__(self, allow_hosts: Callable[[], Collection[str]] = tuple, *, resolve: Resolve = resolve) -> None:
+        """`allow_hosts` is asked at each request."""
+        self._allow_hosts = allow_hosts
         self._resolve = resolve
         self._inner = httpx.AsyncHTTPTransport(limits=_NO_REUSE)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        addresses = await allowed_addresses(request.url, self._allowed, self._resolve)
+        allowed = frozenset(plain_host(host) for host in self._allow_hosts())
+        addresses = await allowed_addresses(request.url, allowed, self._resolve)
         server = request.url.raw_host.decode("ascii").removesuffix(".")
         for number, address in enumerate(addresses, 1):
             pinned = httpx.Request(

@@ -17,6 +17,7 @@ from agent_md.sdk import OPTIONS_ATTRIBUTE
 from agent_md.tools.arguments import action_digest
 from agent_md.tools.base import Plan, Settled, SettledState, TargetChanged, Tool, ToolOptions
 from agent_md.tools.injected import check_callable, with_injected
+from agent_md.tools.kept_tools import KeptTools, read_source
 from agent_md.tools.langchain_schema import parameters_of, validate_with
 from agent_md.tools.module_hints import awaited_requests, instead_of, never_made
 from agent_md.tools.results import one_line
@@ -43,11 +44,13 @@ def load_custom_tools(
     surroundings: Surroundings = nullcontext,
     workspace: Path | None = None,
     threads: ToolThreads | None = None,
+    kept: KeptTools | None = None,
 ) -> list[Tool]:
     """The tools of these modules, in order. `reserved` are names that they may not have.
 
     A module is imported once in a process as long as its source is the same. Each call runs on `threads` inside a fresh
-    `surroundings()`, and begins with `workspace` as the current folder (None = leaves it). Raises AgentFileInvalid, one
+    `surroundings()`, and begins with `workspace` as the current folder (None = leaves it). With `kept` a module that is
+    broken now is used as it was when it could be loaded last. Raises AgentFileInvalid, one
     line a mistake, with file and line: no such module, errors while it is imported, no tool in it, a name that is taken
     or that no provider takes.
     """
@@ -58,17 +61,15 @@ def load_custom_tools(
     for name in dict.fromkeys(modules):
         module = ToolModule(tools_dir, name)
         try:
-            source = module.read()
-            loaded = module.load(source)
+            found, wrong = _opened(module, kept)
         except ModuleUnusable as error:
             mistakes.append(_better(name, modules, module) or str(error))
             continue
-        found = _tools_in(loaded)
-        mistakes += _wrong_in(module, source, loaded, found)
+        mistakes += wrong
         for tool in found:
             try:
                 _check_name(tool.name, taken)
-                tools.append(CustomTool(module, tool, threads, surroundings, workspace))
+                tools.append(CustomTool(module, tool, threads, surroundings, workspace, kept))
             except ValueError as error:
                 mistakes.append(f"{_place(module, tool)}: {one_line(str(error), 500)}")
             else:
@@ -76,6 +77,26 @@ def load_custom_tools(
     if mistakes:
         raise AgentFileInvalid("\n".join(mistakes))
     return tools
+
+
+def _opened(module: ToolModule, kept: KeptTools | None) -> tuple[list[BaseTool], list[str]]:
+    """The tools of a module and what is wrong with it. Raises ModuleUnusable."""
+    source = read_source(module, kept)
+    try:
+        loaded = module.load(source)
+        found = _tools_in(loaded)
+        wrong = _wrong_in(module, source, loaded, found)
+        if kept is None:
+            return found, wrong
+        if not wrong:
+            kept.accept(module, source)
+        elif kept.refuse(module, source, "\n".join(wrong)):
+            return _opened(module, kept)
+    except ModuleUnusable as error:
+        if kept is None or not kept.refuse(module, source, str(error)):
+            raise
+        return _opened(module, kept)
+    return found, wrong
 
 
 def _wrong_in(module: ToolModule, source: Source, loaded: ModuleType, found: Sequence[BaseTool]) -> list[str]:
@@ -109,8 +130,10 @@ class CustomTool:
         threads: ToolThreads,
         surroundings: Surroundings,
         workspace: Path | None = None,
+        kept: KeptTools | None = None,
     ) -> None:
         self._module = module
+        self._kept = kept
         self._tool = tool
         self._threads = threads
         self._surroundings = surroundings
@@ -176,7 +199,7 @@ class CustomTool:
 
     def _source(self) -> Source:
         try:
-            return self._module.read()
+            return read_source(self._module, self._kept)
         except ModuleUnusable as error:
             raise ToolError(f"{self.name} cannot run: {error}") from None
 

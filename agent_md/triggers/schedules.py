@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 
@@ -27,6 +27,7 @@ _MOST_MISSED = 100
 _LONGEST_LOOK_BACK_S = 31 * 24 * 3600.0
 _LATE_S = 60.0
 """Between two looks of one process, at most: a longer time is one in which it did not run."""
+_GAP_S = 2.0
 _KIND = TriggerKind.SCHEDULE
 
 
@@ -80,8 +81,14 @@ class Scheduler:
     def look(self) -> float | None:
         """Adds what has become due, and gives when something is due next. Raises StoreError; the next look goes on."""
         now = self._clock()
-        following = [self._look_at(spec, now) for spec in self._scheduled()]
+        scheduled = self._scheduled()
+        self._forget_gone({name_key(spec.name) for spec in scheduled}, now)
+        following = [self._look_at(spec, now) for spec in scheduled]
         return min((at for at in following if at is not None), default=None)
+
+    def _forget_gone(self, there: Collection[str], now: float) -> None:
+        """What an agent missed while its file was gone was missed; a gap of a moment is one of a file being replaced."""
+        self._seen = {key: seen for key, seen in self._seen.items() if key in there or now - seen[1] <= _GAP_S}
 
     def _scheduled(self) -> list[AgentSpec]:
         return [entry.spec for entry in self._registry().agents if entry.spec.trigger.type == "schedule"]

@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 MOST_A_MINUTE = 20
 """Executions of an agent that its watch starts within a minute."""
 
+_LONGEST_SAVE_S = 5.0
+"""What is due waits no longer for files that are saved again and again."""
+
 StartFiring = Callable[[Firing], Execution]
 """Creates the execution of a firing, queued. Raises UsageError when the agent cannot run, FiringDecided."""
 
@@ -38,13 +41,17 @@ class FiringStarter:
         start: StartFiring,
         told: Callable[[Firing], object] = lambda _: None,
         clock: Clock = time.time,
+        *,
+        being_saved: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """`told` is called with each firing that was skipped."""
+        """`told` is called with each firing that was skipped. While the files of an agent are `being_saved`, what is due
+        waits for them, a few seconds at most."""
         self._store = store
         self._registry = registry
         self._start = start
         self._told = told
         self._clock = clock
+        self._being_saved = being_saved
 
     def start_due(self) -> list[Execution]:
         """The executions that were created, in the order of their firings. Raises StoreError."""
@@ -59,7 +66,7 @@ class FiringStarter:
             return None  # of those that are caught up, one runs after the other
         reason = self._refusal(firing, earlier)
         if reason is None:
-            if self._held(firing):
+            if self._held(firing) or self._waits_for_files(firing):
                 return None
             try:
                 return self._start(firing)
@@ -126,6 +133,11 @@ class FiringStarter:
             else execution.trigger is TriggerKind.WATCH
             for execution in open_ones
         )
+
+    def _waits_for_files(self, firing: Firing) -> bool:
+        if firing.trigger not in (TriggerKind.SCHEDULE, TriggerKind.WATCH):  # somebody waits for what it comes to
+            return False
+        return self._clock() - firing.due_at < _LONGEST_SAVE_S and self._being_saved(firing.agent)
 
     def _earlier(self, firing: Firing) -> Execution | None:
         """The scheduled execution of its agent that still works, if it is a tick."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from agent_md.agents.spec import AgentSpec
 from agent_md.errors import UnknownExecution
@@ -25,8 +25,8 @@ _FAR = 1000
 class Deriver:
     """Follows the events of a store, and puts into the outbox what they have to tell."""
 
-    def __init__(self, store: Store, outbox: Outbox, *, interrupt_delay: float) -> None:
-        """A request is told once it has been open for `interrupt_delay` seconds."""
+    def __init__(self, store: Store, outbox: Outbox, *, interrupt_delay: Callable[[], float]) -> None:
+        """A request is told once it has been open for `interrupt_delay()` seconds."""
         self._store = store
         self._outbox = outbox
         self._delay = interrupt_delay
@@ -60,7 +60,7 @@ class Deriver:
         if kind is None:
             return
         if kind is HookEvent.INTERRUPT:
-            delay = self._delay
+            delay = self._delay()
         about = event.data["position"] if kind is HookEvent.UNKNOWN else event.data.get("request_id")
         for name, url in self._targets(execution, kind):
             yield NewDelivery(

@@ -22,6 +22,7 @@ from agent_md.errors import AgentmdError, codes_of
 from agent_md.executions.model import CallOutcome, EventType, Outcome, RequestKind, Status
 from agent_md.models.pricing import load_prices
 from agent_md.models.script_file import load_script
+from agent_md.reloading.config_files import NEEDS_RESTART
 from agent_md.settings import KEYS, load_settings
 from agent_md.tools.builtin import RESERVED_NAMES, builtin_tools
 from agent_md.tools.tool_modules import ToolModule
@@ -224,6 +225,13 @@ def is_documented(name: str) -> bool:
 )
 def test_every_name_is_documented(name: str) -> None:
     assert is_documented(name), f"{name} stands nowhere in docs/*.md in backticks"
+
+
+def test_the_keys_that_need_a_restart_are_listed() -> None:
+    text = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+    listed = re.search(r"These keys count only when the server is started:(.*?)\. All others", text, re.DOTALL)
+    assert listed is not None
+    assert tuple(re.findall(r"`([\w.]+)`", listed[1])) == NEEDS_RESTART
 
 
 @pytest.mark.parametrize("kind", error_classes(), ids=lambda kind: kind.__name__)

@@ -43,7 +43,7 @@ class TestShapes:
         with server.client.stream("/events/stream") as events:
             (folder / "broken.md").write_text("---\nconfrim: x\n---\n")
             (folder / "other.md").write_text((folder / "worker.md").read_text().replace("name: worker\n", "", 1))
-            assert server.client.post("/agents/reload").body == {"agents_loaded": 2}
+            assert server.client.post("/agents/reload").body["agents_loaded"] == 2
             told = {(e.event, e.data["event"], e.data["agent_name"]) for e in take(events, 2, "agents_changed")}
         assert ("agents_changed", "loaded", "other") in told
         (invalid,) = server.client.get("/agents/invalid").body
@@ -62,7 +62,7 @@ class TestShapes:
             assert server.client.get("/agents/worker").body == before
             assert run(server.client)
             log = (server.workspace / ".agentmd/agentmd.log").read_text()
-            assert f"invalid agent file: {told.data['error']} (worker goes on as it was when it was valid last)" in log
+            assert f"invalid agent file: {told.data['error']} (worker stays as it was when it was valid last)" in log
             path.write_text(whole)
             (mended,) = take(events, 1, "agents_changed")
             assert (mended.data["event"], mended.data["agent_name"]) == ("updated", "worker")

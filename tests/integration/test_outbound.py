@@ -39,7 +39,7 @@ def there() -> Iterator[Receiver]:
 
 
 async def get(url: str, names: Names | None = None, allow: Sequence[str] = (), **options: object) -> httpx.Response:
-    transport = GuardedTransport(allow, resolve=names or Names())
+    transport = GuardedTransport(lambda: allow, resolve=names or Names())
     async with httpx.AsyncClient(transport=transport, trust_env=False, **options) as client:  # type: ignore[arg-type]
         return await client.get(url)
 
@@ -171,7 +171,7 @@ class TestTls:
 
     async def test_another_name_at_the_same_address_is_not_trusted(self, secured: Receiver) -> None:
         names = Names(hooks_lan=["127.0.0.1"], other_lan=["127.0.0.1"])
-        transport = GuardedTransport(["*.lan"], resolve=names)
+        transport = GuardedTransport(lambda: ["*.lan"], resolve=names)
         async with httpx.AsyncClient(transport=transport) as client:
             assert (await client.get(f"https://hooks.lan:{secured.port}/")).status_code == 204
             with pytest.raises(httpx.ConnectError, match="certificate"):

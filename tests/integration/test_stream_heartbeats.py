@@ -34,7 +34,7 @@ def context(tmp_path: Path) -> Iterator[ServerContext]:
     app = App(load_settings(world.workspace, environ={}, cwd=tmp_path, home=tmp_path))
     app.open()
     hub = Hub(app.store)
-    engine = LocalEngine(app.store, app.runner(), hub, app.worker, max_concurrent=1, drive_alone=alone)
+    engine = LocalEngine(app.store, app.runner(), hub, app.worker, max_concurrent=lambda: 1, drive_alone=alone)
     yield ServerContext(app, hub, engine, lambda: None)
     app.close()
 

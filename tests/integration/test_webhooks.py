@@ -45,7 +45,7 @@ def there() -> Iterator[Receiver]:
 
 
 def post_to_loopback(total: float = 10.0) -> HttpPost:
-    return HttpPost(GuardedTransport(["127.0.0.1"]), total=total)
+    return HttpPost(GuardedTransport(lambda: ["127.0.0.1"]), total=total)
 
 
 class TestPost:

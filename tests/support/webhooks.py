@@ -99,7 +99,7 @@ class Webhooks:
     ) -> None:
         self.outbox = store.outbox
         self.worker = worker
-        self.deriver = Deriver(store, self.outbox, interrupt_delay=DELAY_S)
+        self.deriver = Deriver(store, self.outbox, interrupt_delay=lambda: DELAY_S)
         self.attempts = Attempts(
             store=store,
             outbox=self.outbox,

@@ -21,13 +21,7 @@ def _value(settings: Settings, key: str) -> Any:
     """A setting by its dotted key as JSON; keys of the API are not shown."""
     if key == "server.api_key":
         return None if settings.server.api_key is None else "(set)"
-    if key in ("defaults.provider", "defaults.model"):
-        return getattr(settings.defaults, key.removeprefix("defaults."))
-    value: Any = settings
-    for name in key.split("."):
-        if not hasattr(value, name) and hasattr(value, "settings"):
-            value = value.settings
-        value = getattr(value, name)
+    value = settings.value(key)
     return str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
 
 

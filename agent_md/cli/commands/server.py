@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -205,8 +206,18 @@ def status(
         f"{counted(active, 'execution')} queued or running, "
         f"{waiting} {'waits' if waiting == 1 else 'wait'} for an answer"
     )
-    for agent, problem in info.get("watcher_problems", {}).items():
-        say(visible(f"The watch of {agent}: {problem}", one_line=True))
+    say(*(visible(text, one_line=True) for text in _problems(info)))
+
+
+def _problems(info: dict[str, Any]) -> Iterator[str]:
+    """What the server has found to be wrong with files. A server of an older version says less."""
+    yield from (f"The watch of {agent}: {problem}" for agent, problem in info.get("watcher_problems", {}).items())
+    yield from (f"Tool module {module}: {problem}" for module, problem in info.get("tool_problems", {}).items())
+    if error := info.get("config_error"):
+        yield "The configuration is invalid, so the server goes on with that of before:"
+        yield from error.splitlines()
+    if keys := info.get("restart_needed"):
+        yield f"These settings have other values in the files; restart the server to use them: {', '.join(keys)}"
 
 
 def _ask(address: Address, method: str, path: str) -> dict[str, Any] | None:

@@ -1,0 +1,36 @@
+"""Hot reload of one workspace: every kind of files that a running server follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_md.agents.current import CurrentAgents
+from agent_md.assembly import Assembly
+from agent_md.reloading.agent_files import AgentFiles
+from agent_md.reloading.config_files import ConfigFiles, UseSettings
+from agent_md.reloading.loop import Announce, ReloadLoop
+from agent_md.reloading.tool_files import ToolFiles
+from agent_md.tools.kept_tools import KeptTools
+
+__all__ = ["Reloading", "follow_files"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reloading:
+    """The loop that reads changed files again, and what it knows of them."""
+
+    loop: ReloadLoop
+    config: ConfigFiles
+    tools: ToolFiles
+
+
+def follow_files(agents: CurrentAgents, parts: Assembly, use: UseSettings, announce: Announce) -> Reloading:
+    """Follows agent files, configuration and tool modules. From now on an agent, `.env` or tool module that becomes
+    invalid stays as it was when it was valid last. `use` is called with new settings."""
+    settings, kept = parts.settings, KeptTools()
+    agents.keeps_last_good = settings.dotenv_file.keeps_last_good = True
+    parts.kept_tools = kept
+    config = ConfigFiles(settings, use, home=Path.home())
+    tools = ToolFiles(settings.tools_dir, kept, agents.registry)
+    return Reloading(ReloadLoop((config, AgentFiles(agents, settings.agents_dir), tools), announce), config, tools)
