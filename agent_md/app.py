@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from agent_md.agents.briefing import briefing
 from agent_md.agents.current import CurrentAgents
 from agent_md.agents.registry import Registry
-from agent_md.agents.spec import AgentSpec
+from agent_md.agents.spec import AgentSpec, ModelRef
 from agent_md.assembly import Assembly
 from agent_md.drift import drift_of
 from agent_md.engines.hand_back import HandBack
@@ -175,6 +175,8 @@ class App:
         *,
         args: Sequence[str] = (),
         message: str | None = None,
+        model: ModelRef | None = None,
+        fresh: bool = False,
         trigger: TriggerKind = TriggerKind.MANUAL,
         session_id: str | None = None,
         session_must_exist: bool = False,
@@ -187,12 +189,13 @@ class App:
     ) -> Execution:
         """Creates an execution of an agent, claimed by this process or queued, after checking all that can be checked.
 
-        It begins with the agent's `history` of its conversation. `said` is the chat message that begins the turn, its
+        It begins with the agent's `history` of its conversation, or if it is `fresh` with none; with `model` that one
+        answers, instead of the agent's. `said` is the chat message that begins the turn, its
         text apart, which is `message`; `session_must_exist`, `exclusive` and `hook` as in NewExecution. Raises UsageError, with nothing
         created: unknown, invalid or disabled agent, no key, an image that the model does not take, a limit that cannot be kept, rules that name unknown tools,
         a conversation that waits (ConversationWaiting), money that is spent (BudgetSpent), a session that is busy or not there.
         """
-        spec = self.runnable_spec(name)
+        spec = self.runnable_spec(name, model)
         refuse_images(spec.model, [said or {}])
         system, human = self.parts.prompt(spec, args, message)
         text = human.encode("utf-8", "backslashreplace").decode()  # an argument may hold bytes that are no text
@@ -205,7 +208,7 @@ class App:
                 trigger=trigger,
                 seed=tuple(seed),
                 session_id=session_id,
-                history=spec.history,
+                history=0 if fresh else spec.history,
                 session_must_exist=session_must_exist,
                 exclusive=exclusive,
                 hook=hook,
@@ -242,9 +245,11 @@ class App:
             worker=self.worker if claimed else None,
         )
 
-    def runnable_spec(self, name: str) -> AgentSpec:
-        """The agent's spec, checked for everything that would keep it from running here. Raises UsageError."""
+    def runnable_spec(self, name: str, model: ModelRef | None = None) -> AgentSpec:
+        """The agent's spec, with another `model` if one is given, checked for everything that would keep it from running
+        here. Raises UsageError."""
         spec = self.registry.get(name).spec
+        spec = spec if model is None else spec.with_model(model)
         if not spec.enabled:
             raise AgentDisabled(f"{spec.name} is disabled; set `enabled: true` in {spec.source_path} to run it")
         problems = self.checks.problems(spec)

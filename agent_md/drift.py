@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from agent_md.agents.registry import Registry
 from agent_md.agents.spec import AgentSpec
@@ -31,6 +32,8 @@ def spec_drift(started: AgentSpec, now: AgentSpec | None) -> tuple[Drift, ...]:
     """What made the spec another one: the file, the defaults or both. `now` None: the file is gone or invalid."""
     if now is None:
         return (Drift.AGENT_FILE,)
+    if started.origin is not None and started.origin.other_model:
+        now = replace(now, model=started.model)
     if started.behaviour_digest == now.behaviour_digest:
         return ()
     if started.origin is None or now.origin is None:

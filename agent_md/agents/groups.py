@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal, TypeVar, cast
 
 from agent_md.agents import formats
 from agent_md.agents.cron import parse_cron
 from agent_md.agents.defaults import PROVIDERS, SETTINGS, Defaults, non_empty
-from agent_md.agents.model_names import MEANT, provider_of
-from agent_md.agents.names import nearest
+from agent_md.agents.model_names import MEANT, parse_model
 from agent_md.agents.spec import ModelRef, NotifyTarget, PathMount, Secret, Trigger
 from agent_md.agents.values import Section, read_text
 from agent_md.agents.yamltree import Entry, Mapping, Node, Scalar
@@ -38,7 +38,7 @@ def read_model(top: Section, defaults: Defaults) -> ModelRef:
     """The model of a file, `PROVIDER/NAME` or a mapping, with what is missing from the defaults. The default model's name
     only goes with its provider."""
     if isinstance(top.node("model"), Scalar):
-        named = top.text("model", _named_model, None)
+        named = top.text("model", partial(parse_model, key="model: "), None)
         return named or ModelRef(defaults.provider, defaults.model or "")
     section = top.section("model")
     section.check_keys(("provider", "name", "base_url", "url"), advice=_belongs_to_settings)
@@ -49,15 +49,6 @@ def read_model(top: Section, defaults: Defaults) -> ModelRef:
         section.note("name", f"there is no default model of {provider}; add one such as name: MODEL")
     base_url = section.text(section.alias("base_url", "url"), formats.model_url, None)
     return ModelRef(provider, name or "", base_url)
-
-
-def _named_model(text: str) -> ModelRef:
-    provider, slash, name = text.partition("/")
-    if slash and provider in PROVIDERS and name.strip():
-        return ModelRef(provider, name)
-    near = (MEANT.get(provider.lower()) or nearest(provider, PROVIDERS)) if slash else None
-    line = f"{near}/{name}" if near else f"{provider_of(text) or 'PROVIDER'}/{text}"
-    raise ValueError(f'"{text}" is no PROVIDER/NAME; write model: {line} (the providers are {", ".join(PROVIDERS)})')
 
 
 def _belongs_to_settings(entry: Entry) -> str | None:

@@ -107,6 +107,8 @@ class SpecOrigin:
 
     file: str
     defaults: str
+    other_model: bool = False
+    """Whether its model was named for one execution, instead of that of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,12 @@ class AgentSpec:
     def digest(self) -> str:
         """SHA-256 of the stored form; two specs with one digest behave the same."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def with_model(self, model: ModelRef) -> AgentSpec:
+        """With another model. One of the same provider is reached at the same address."""
+        if model.base_url is None and model.provider == self.model.provider:
+            model = replace(model, base_url=self.model.base_url)
+        return replace(self, model=model, origin=self.origin and replace(self.origin, other_model=True))
 
     @property
     def behaviour_digest(self) -> str:

@@ -30,8 +30,9 @@ from agent_md.cli.commands import (
     new,
     pending,
     respond,
+    resume,
     retry,
-    runs,
+    run,
     schedule,
     server,
     settle,
@@ -55,11 +56,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 
-app.command()(runs.run)
+app.command()(run.run)
 app.command()(chat.chat)
 app.command()(pending.pending)
 app.command()(respond.respond)
-app.command()(runs.resume)
+app.command()(resume.resume)
 app.command()(retry.retry)
 app.command()(cancel.cancel)
 app.command()(settle.settle)

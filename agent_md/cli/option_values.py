@@ -8,9 +8,23 @@ from typing import Annotated
 
 import typer
 
+from agent_md.agents.model_names import parse_model
+from agent_md.agents.spec import ModelRef
+from agent_md.cli.views.visible_text import one_line
 from agent_md.executions.model import ExecutionId
 
-__all__ = ["JsonOption", "LinesOption", "OnAsk", "OnAskOption", "QuietOption", "execution_number"]
+__all__ = [
+    "JsonOption",
+    "LinesOption",
+    "OnAsk",
+    "OnAskOption",
+    "QuietOption",
+    "execution_number",
+    "model_ref",
+    "session_id",
+]
+
+_LONGEST_ID = 200
 
 
 class OnAsk(StrEnum):
@@ -28,6 +42,23 @@ def execution_number(text: str) -> ExecutionId:
             f"{text!r} is not the number of an execution (`agentmd pending` and `agentmd logs` show them)"
         )
     return ExecutionId(int(text))
+
+
+def session_id(text: str) -> str:
+    """An id as it was given. What cannot be seen or typed again is refused."""
+    if not re.fullmatch(rf"\S(?:.{{0,{_LONGEST_ID - 2}}}\S)?", text) or one_line(text) != text:
+        raise typer.BadParameter(
+            f"{one_line(text)!r} is no session id: 1 to {_LONGEST_ID} visible characters, no blank at either end"
+        )
+    return text
+
+
+def model_ref(text: str) -> ModelRef:
+    """A model as it was typed; whether it can be used is for `check_model` to say."""
+    try:
+        return parse_model(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 OnAskOption = Annotated[

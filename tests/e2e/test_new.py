@@ -82,7 +82,7 @@ def test_on_a_terminal_it_asks(here: Path) -> None:
         terminal.expect("  1. google/gemini-2.5-flash (the default; its key is missing)\n  2. script (")
         terminal.expect("Model [1]: ")
         terminal.send_line("gogle/x")
-        terminal.expect("did you mean\n  google?")
+        terminal.expect("write google/x (the providers are google,")
         terminal.expect("Model [1]: ")
         terminal.send_line("2")
         assert terminal.exit_code() == 0
@@ -150,8 +150,8 @@ def test_everything_can_be_said_by_flags(run: Cli) -> None:
         ([""], "a name cannot be empty"),
         (["x" * 201], "longer than 200 bytes"),
         (["a\x1b[2J"], "U+001B"),
-        (["x", "--model", "gemini-2.5-flash"], "is not PROVIDER/NAME, such as google/gemini-2.5-flash"),
-        (["x", "--model", "openai/"], "names no model; write openai/NAME"),
+        (["x", "--model", "gemini-2.5-flash"], "is no PROVIDER/NAME; write google/gemini-2.5-flash"),
+        (["x", "--model", "openai/"], "is no PROVIDER/NAME; write openai/NAME"),
         (
             ["x", "--model", "script/other"],
             "other.yaml; create it, or name another one as the model. Nothing was written",

@@ -1,4 +1,4 @@
-"""What `run` is given besides an agent's name: messages from files and pipes."""
+"""What `run` is given besides an agent's name: messages from files and pipes, sessions, other models, paths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_md.executions.model import ExecutionId
-from tests.support.agent_folder import AgentFolder
+from tests.support.agent_folder import AgentFolder, call
 
 ROOT = Path(__file__).parents[2]
 NOTHING = "No executions yet.\n"
@@ -88,3 +88,94 @@ def test_a_message_typed_at_the_terminal(work: AgentFolder) -> None:
         terminal.send("First\rsecond\r\x04")
         assert terminal.exit_code() == 0
     assert message(work) == "First\nsecond"
+
+
+def seed_texts(folder: AgentFolder, number: int) -> list[str]:
+    """All that an execution began with, its instructions apart."""
+    with folder.store() as store:
+        seed = store.seed(ExecutionId(number))
+    return [message["data"]["content"] for message in seed if message["type"] != "system"]
+
+
+def test_earlier_messages_are_taken_along_and_told(work: AgentFolder) -> None:
+    assert work.cli("run", "teller", "-m", "one").err == ""
+    second = work.cli("run", "teller", "-m", "two")
+    assert second.err == "note: it begins with 2 earlier messages (--fresh leaves them out)\n"
+    assert seed_texts(work, 2) == ["one", "Done.", "two"]
+    fresh = work.cli("run", "teller", "-m", "three", "--fresh")
+    assert (fresh.code, fresh.err) == (0, "")
+    assert seed_texts(work, 3) == ["three"]
+    quiet = work.cli("run", "teller", "-m", "four", "-q")
+    assert (quiet.out, quiet.err) == ("Done.\n", "")
+    assert seed_texts(work, 4) == ["one", "Done.", "two", "Done.", "three", "Done.", "four"]
+
+
+def test_a_run_may_be_a_turn_of_a_session(work: AgentFolder) -> None:
+    assert work.cli("run", "teller", "-m", "apart").code == 0
+    first = work.cli("run", "teller", "-m", "one", "--session", "garden")
+    assert (first.code, first.err) == (0, "")
+    second = work.cli("run", "teller", "-m", "two", "--session", "garden")
+    assert second.err == "note: it begins with 2 earlier messages of the session garden\n"
+    assert seed_texts(work, 3) == ["one", "Done.", "two"]
+    assert work.execution(3).session_id == "garden"
+
+
+def test_a_session_with_a_turn_under_way_is_busy(work: AgentFolder) -> None:
+    work.file("a.txt")
+    work.agent("cleaner", [{"calls": [call("file_delete", path="a.txt")]}, {"text": "Done."}], "on_pending: parallel")
+    assert work.cli("run", "cleaner", "--session", "s").code == 3
+    refused = work.cli("run", "cleaner", "--session", "s")
+    assert (refused.code, refused.out) == (2, "")
+    assert "the session s of cleaner is busy with execution 1" in refused.err
+
+
+def test_another_model_answers_once(work: AgentFolder) -> None:
+    work.agent("other", [{"calls": [call("ask_user", question="Sure?")]}, {"text": "Other."}])
+    asked = work.cli("run", "teller", "--model", "script/other")
+    assert asked.code == 3
+    assert "▶ Running teller  script/other\n" in asked.out
+    assert "drifted" not in work.cli("pending").out
+    answered = work.cli("respond", "1", "--text", "yes")
+    assert (answered.code, answered.err) == (0, "")
+    assert "✅ Other." in answered.out
+    assert "(manual, script/other)" in work.cli("logs", "-e", "1").out
+    assert "✅ Done." in work.cli("run", "teller", "--fresh").out
+
+
+def test_an_edited_file_is_drift_also_with_another_model(work: AgentFolder) -> None:
+    work.agent("other", [{"calls": [call("ask_user", question="Sure?")]}, {"text": "Other."}])
+    assert work.cli("run", "teller", "--model", "script/other").code == 3
+    with open(work.path / "agents/teller.md", "a") as file:
+        file.write("More.\n")
+    assert "drifted: agent file" in work.cli("pending").out
+
+
+def test_an_agent_by_the_path_of_its_file(work: AgentFolder, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    inside = piped(work, b"", "run", "agents/teller.md")
+    assert (inside.returncode, inside.stderr) == (0, b"")
+    with work.terminal("run", str(work.path / "agents/teller.md"), cwd=elsewhere, env={"HOME": "/"}) as terminal:
+        assert terminal.exit_code() == 0
+        assert f"note: the workspace is {work.path}" in terminal.screen.replace("\n", "")
+    assert work.execution(2).agent == "teller"
+
+
+def test_a_file_that_is_no_agent_of_the_workspace(work: AgentFolder, tmp_path: Path) -> None:
+    (work.path / "draft.md").write_text("---\n---\nHi.\n")
+    (work.path / "agents/broken.md").write_text("---\nconfrim: []\n---\nHi.\n")
+    lost = tmp_path / "lost/found.md"
+    lost.parent.mkdir()
+    lost.write_text("---\n---\nHi.\n")
+    for path, reason in (
+        (work.path / "draft.md", f"is no agent of the workspace {work.path}: its agents are the files below "),
+        (work.path / "agents/broken.md", "did you mean confirm?"),
+        (lost, "Move it there, or name the workspace"),
+    ):
+        refused = work.cli("run", str(path))
+        assert (refused.code, refused.out) == (2, "")
+        assert reason in refused.err
+    with work.terminal("run", "found.md", cwd=lost.parent, env={"HOME": "/"}) as terminal:
+        assert terminal.exit_code() == 2
+        assert "is in no workspace" in terminal.screen
+    assert [path.name for path in lost.parent.iterdir()] == ["found.md"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent_md.agents.spec import AgentSpec
 from agent_md.app import App
 from agent_md.errors import AnswerRefused, UsageError
 from agent_md.executions.model import Execution, Request
@@ -24,13 +25,12 @@ class ScriptedAnswers:
         return self._script.path
 
     @classmethod
-    def of(cls, app: App, agent: str) -> ScriptedAnswers:
-        """Those of the agent's model. Raises UsageError if it is not played from a script, or the script has none."""
-        spec = app.registry.get(agent).spec
+    def of(cls, app: App, spec: AgentSpec) -> ScriptedAnswers:
+        """Those of an agent's model. Raises UsageError if it is not played from a script, or the script has none."""
         if spec.model.provider != "script":
             raise UsageError(
-                f"--answers-from-script: the model of {spec.name} is {spec.model}; set "
-                "`model: {provider: script, name: NAME}` in a copy of the agent file to try it with scripted answers"
+                f"--answers-from-script: the model of {spec.name} is {spec.model}; --model script/NAME tries it with the "
+                "answers of a script"
             )
         script = load_script(app.parts.scripts_dir, spec.model.name)
         if not script.answers:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import uuid
 from typing import Annotated
@@ -12,21 +11,10 @@ import typer
 
 from agent_md.app import App
 from agent_md.cli.command_context import WorkspaceOption, open_app
-from agent_md.cli.views.visible_text import one_line
+from agent_md.cli.option_values import session_id
 from agent_md.errors import UsageError
 
 __all__ = ["chat"]
-
-_LONGEST_ID = 200
-
-
-def _session_id(text: str) -> str:
-    """An id as it was given. What cannot be seen or typed again is refused."""
-    if not re.fullmatch(rf"\S(?:.{{0,{_LONGEST_ID - 2}}}\S)?", text) or one_line(text) != text:
-        raise typer.BadParameter(
-            f"{one_line(text)!r} is no session id: 1 to {_LONGEST_ID} visible characters, no blank at either end"
-        )
-    return text
 
 
 def chat(
@@ -40,7 +28,7 @@ def chat(
             metavar="ID",
             help="Which session to continue, or to begin under this id; else a new one.",
             show_default=False,
-            parser=_session_id,
+            parser=session_id,
         ),
     ] = None,
     go_on: Annotated[

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent_md.agents.defaults import PROVIDERS
-from agent_md.agents.names import agent_name, nearest
+from agent_md.agents.model_names import parse_model
+from agent_md.agents.names import agent_name
 from agent_md.agents.registry import scan
 from agent_md.agents.scaffold import NewAgent, check_prompt, places_of
 from agent_md.agents.spec import ModelRef
@@ -137,14 +137,10 @@ def _model(name: str, wishes: _Wishes, settings: Settings) -> ModelRef:
 
 
 def _parsed_model(text: str) -> ModelRef:
-    provider, _, model = text.partition("/")
-    if provider not in PROVIDERS:
-        near = nearest(provider, PROVIDERS)
-        hint = f"did you mean {near}?" if near else f"the providers are {', '.join(PROVIDERS)}"
-        raise UsageError(f"{text!r} is not PROVIDER/NAME, such as google/gemini-2.5-flash; {hint}")
-    if not model.strip():
-        raise UsageError(f"{text!r} names no model; write {provider}/NAME")
-    return ModelRef(provider, model)
+    try:
+        return parse_model(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 # Asking

@@ -1,0 +1,107 @@
+"""`resume`: goes on with executions that nobody drives."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from agent_md.app import App
+from agent_md.cli.command_context import WorkspaceOption, open_app, screen, terminal
+from agent_md.cli.drive.event_follower import Showing
+from agent_md.cli.drive.run_output import choose_output
+from agent_md.cli.option_values import LinesOption, OnAsk, OnAskOption, QuietOption, execution_number
+from agent_md.cli.terminal.output import note, say
+from agent_md.cli.views.tables import executions_table
+from agent_md.cli.views.visible_text import json_line
+from agent_md.errors import DrivenElsewhere, ExecutionEnded
+from agent_md.executions.model import Execution, ExecutionId, Status
+from agent_md.serialization import execution_shape
+from agent_md.stores.processes import named, way_to_end
+
+__all__ = ["resume"]
+
+
+def resume(
+    execution: Annotated[
+        int | None, typer.Argument(metavar="ID", help="Its number.", show_default=False, parser=execution_number)
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All that can go on, one after the other.")] = False,
+    quiet: QuietOption = False,
+    as_json: LinesOption = False,
+    on_ask: OnAskOption = OnAsk.WAIT,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Go on with an execution that is queued or whose process died. Without ID: list those.
+
+    Example: agentmd resume 42
+    """
+    if execution is None and not everything:
+        _list_resumable(workspace, as_json=as_json)
+        return
+    from agent_md.cli.drive.drive_or_follow import attend
+
+    code = 0
+    with open_app(workspace, drives=True) as app:
+        chosen = app.abandoned() if execution is None else [app.existing(ExecutionId(execution))]
+        if not chosen:
+            _note_left_behind(app)
+            note("nothing to resume")
+        for item in chosen:
+            claim = app.store.claim(item.id, app.worker)
+            if claim is None and everything:
+                continue  # another process was faster
+            if claim is None:
+                _refuse_driven(app, app.store.execution(item.id))
+            showing = Showing(app, item.id, choose_output(item, quiet=quiet, as_json=as_json))
+            code = attend(app, showing, claim, terminal(asks=not as_json), on_ask) or code
+            showing.end()
+    raise typer.Exit(code)
+
+
+def _list_resumable(workspace: WorkspaceOption, *, as_json: bool) -> None:
+    with open_app(workspace) as app:
+        found = app.reading_store.abandoned()
+        _note_left_behind(app)
+    if as_json:
+        say(json_line([execution_shape(item) for item in found]))
+    elif not found:
+        say("Nothing to resume.")
+    else:
+        died = [item.id for item in found if item.status is Status.RUNNING]
+        say(*executions_table(found, screen(), left=died))
+
+
+def _refuse_driven(app: App, execution: Execution) -> None:
+    if execution.status.final:
+        raise ExecutionEnded(f"execution {execution.id} has ended ({execution.status}); {_instead(execution)}")
+    if left := _left_behind(app, execution):
+        raise DrivenElsewhere(left)
+    if execution.status is Status.RUNNING:
+        raise DrivenElsewhere(
+            f"execution {execution.id} is driven by a live process; `agentmd logs -f -e {execution.id}` follows it"
+        )
+
+
+def _instead(execution: Execution) -> str:
+    if execution.status is Status.SUCCESS:
+        return "run its agent again instead"
+    return f"`agentmd retry {execution.id}` begins it anew"
+
+
+def _left_behind(app: App, execution: Execution) -> str:
+    """What to do about processes that keep the execution from being taken over; "" if there are none."""
+    holders = app.left_behind(execution)
+    if not holders:
+        return ""
+    return (
+        f"the process that drove execution {execution.id} has ended, but its lock is still held by {named(holders)}, which "
+        "it left behind and which may still have effects, so nobody takes the execution over; end it with "
+        f"{way_to_end(holders)}, then `agentmd resume {execution.id}`"
+    )
+
+
+def _note_left_behind(app: App) -> None:
+    for execution in app.reading_store.executions(statuses=[Status.RUNNING]):
+        if left := _left_behind(app, execution):
+            note(left)

@@ -1,0 +1,154 @@
+"""`run`: one execution of an agent, driven by this process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent_md.agents.spec import AgentSpec, ModelRef
+from agent_md.api.address import server_takes_over
+from agent_md.app import App
+from agent_md.cli.agent_notes import warn_unavailable
+from agent_md.cli.command_context import WorkspaceOption, current_folder, open_app, terminal
+from agent_md.cli.commands.agent_path import spec_named, workspace_for
+from agent_md.cli.commands.run_message import has_unread, message_of
+from agent_md.cli.drive.event_follower import Showing
+from agent_md.cli.drive.run_output import choose_output
+from agent_md.cli.option_values import LinesOption, OnAsk, OnAskOption, QuietOption, model_ref, session_id
+from agent_md.cli.terminal.output import note
+from agent_md.cli.terminal.standard_streams import person
+from agent_md.cli.views.visible_text import counted
+from agent_md.errors import UsageError
+from agent_md.executions.model import Claim, Execution
+
+if TYPE_CHECKING:
+    from agent_md.cli.asking.scripted_answers import ScriptedAnswers
+
+__all__ = ["run"]
+
+
+def run(
+    agent: Annotated[
+        str, typer.Argument(metavar="AGENT", help="The agent's name, or the path of its file.", show_default=False)
+    ],
+    args: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="ARGS",
+            help="Fill $1, $2… and $ARGUMENTS in the agent's text; without a place there, added to the message.",
+            show_default=False,
+        ),
+    ] = None,
+    message: Annotated[
+        str | None,
+        typer.Option(
+            "--message",
+            "-m",
+            metavar="TEXT",
+            help="What to tell the agent; @FILE: what is in a file; -: standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID", help="As a turn of this session, which may be new.", show_default=False, parser=session_id
+        ),
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Take no earlier messages along.")] = False,
+    model: Annotated[
+        ModelRef | None,
+        typer.Option(
+            metavar="PROVIDER/NAME",
+            help="Which model answers this time, instead of the agent's.",
+            show_default=False,
+            parser=model_ref,
+        ),
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Leave it to the server, or to a process in the background.")
+    ] = False,
+    quiet: QuietOption = False,
+    as_json: LinesOption = False,
+    on_ask: OnAskOption = OnAsk.WAIT,
+    answers_from_script: Annotated[
+        bool, typer.Option("--answers-from-script", help="Answer with the `answers` of the script of its model.")
+    ] = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Run an agent once. When it needs you, you are asked here.
+
+    Example: agentmd run cleaner -m "Clean the output folder"
+    """
+    if detach and answers_from_script:
+        raise UsageError(
+            "--answers-from-script answers here, --detach leaves the execution to others: give one of them"
+        )
+    if fresh and session is not None:
+        raise UsageError("--fresh takes no earlier messages along, --session is for taking them: give one of them")
+    folder = current_folder()
+    with open_app(workspace_for(agent, workspace, folder), drives=True) as app:
+        spec = spec_named(app, agent, folder)  # before anything is read
+        spec = spec if model is None else spec.with_model(model)
+        scripted = _answers_of(app, spec) if answers_from_script else None
+        execution = app.start(
+            spec.name,
+            args=args or [],
+            message=message_of(message, folder),
+            model=model,
+            fresh=fresh,
+            session_id=session,
+            exclusive=session is not None,
+            claimed=not detach,
+        )
+        if message != "-" and has_unread(person(sys.stdin)):
+            note("note: standard input is not read; `-m -` takes it as the message")
+        if not quiet:
+            _tell_earlier(app, execution)
+        output = choose_output(execution, quiet=quiet, as_json=as_json)
+        warn_unavailable(app, spec.name)
+        showing = Showing(app, execution.id, output, new=str(spec.model))
+        if detach:
+            if as_json:
+                showing.update()  # its start
+            output.handed_over(execution, _hand_over(app, execution), answered=False)
+            return
+        from agent_md.cli.drive.drive_or_follow import attend  # commands that drive nothing do not pay for it
+
+        claim = Claim(execution.id, app.worker, execution.epoch)
+        code = attend(app, showing, claim, terminal(asks=not as_json), on_ask, scripted=scripted)
+        showing.end()
+    raise typer.Exit(code)
+
+
+def _answers_of(app: App, spec: AgentSpec) -> ScriptedAnswers:
+    from agent_md.cli.asking.scripted_answers import ScriptedAnswers
+
+    return ScriptedAnswers.of(app, spec)
+
+
+def _tell_earlier(app: App, execution: Execution) -> None:
+    earlier = sum(message["type"] != "system" for message in app.store.seed(execution.id)) - 1
+    if earlier > 0:
+        session = execution.session_id
+        where = " (--fresh leaves them out)" if session is None else f" of the session {session}"
+        note(f"note: it begins with {counted(earlier, 'earlier message')}{where}")
+
+
+def _hand_over(app: App, execution: Execution) -> str:
+    """Leaves a queued execution to the server; without one, to a process of its own. Says to whom."""
+    if server_takes_over(app.settings.state_dir):
+        return "the server"
+    command = [sys.executable, "-m", "agent_md.cli.main", "resume", str(execution.id), "--quiet"]
+    child = subprocess.Popen(
+        [*command, "--workspace", str(app.settings.workspace)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    child.returncode = 0  # nobody waits for it: it goes on when we have ended
+    return f"process {child.pid}"
