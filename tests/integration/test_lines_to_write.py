@@ -226,7 +226,10 @@ def test_any_other_name_is_missing_as_in_every_module() -> None:
             ["completion"],
             "SHELL is missing (bash, zsh or fish). Write for example: agentmd completion bash >> ~/.bashrc",
         ),
-        (["run"], "AGENT is missing (The agent's name, or the path of its file). Write for example: agentmd run cleaner"),
+        (
+            ["run"],
+            "AGENT is missing (The agent's name, or the path of its file). Write for example: agentmd run cleaner",
+        ),
         (["respond"], "Write for example: agentmd respond 42 --yes"),
         (["settle", "1"], "POSITION is missing"),
     ],
