@@ -25,6 +25,7 @@ from agent_md.engines.hand_back import HandBack
 from agent_md.errors import AgentDisabled, UnknownExecution
 from agent_md.executions.chat_messages import human_message
 from agent_md.executions.firings import Firing, FiringId
+from agent_md.executions.grants import GrantScope, scopes_of
 from agent_md.executions.model import (
     Drift,
     Execution,
@@ -269,9 +270,13 @@ class App:
         """The request of an execution that is meant; see `agent_md.runner.responding.choose_request`."""
         return choose_request(execution, self.store.requests(execution.id), wanted, prefix=prefix)
 
-    def new_answer(self, execution: Execution, request: Request, response: Any) -> NewAnswer:
-        """The validated answer to a request; nothing is recorded. Raises AnswerRefused."""
-        return new_answer(request, response, _Editing(self, execution))
+    def new_answer(
+        self, execution: Execution, request: Request, response: Any, *, scopes: Sequence[GrantScope] | None = None
+    ) -> NewAnswer:
+        """The validated answer to a request; nothing is recorded. `scopes` that a grant may have, the default first; None =
+        those of the execution. Raises AnswerRefused."""
+        allowed = scopes_of(execution) if scopes is None else scopes
+        return new_answer(request, response, _Editing(self, execution), allowed)
 
     # Driving
 

@@ -28,6 +28,7 @@ __all__ = [
     "HookNotReady",
     "HookRefused",
     "HookUnsigned",
+    "GrantLapsed",
     "IdempotencyMismatch",
     "InvalidArguments",
     "LimitReached",
@@ -59,6 +60,7 @@ __all__ = [
     "UnknownAgent",
     "UnknownCall",
     "UnknownExecution",
+    "UnknownGrant",
     "UnknownRequest",
     "UnknownSession",
     "UsageError",
@@ -101,6 +103,10 @@ class UnknownExecution(UsageError):
 
 class UnknownRequest(UsageError):
     """No request has this id (or this prefix)."""
+
+
+class UnknownGrant(UsageError):
+    """No grant has this number."""
 
 
 class UnknownCall(UsageError):
@@ -299,6 +305,11 @@ class CallClosed(ClaimLost):
     """The call was ended meanwhile: what its tool goes on with begins no step and opens no request."""
 
 
+class GrantLapsed(AgentmdError):
+    """The grant that let a call run unasked does not hold any more for it, since it was revoked or the tool was changed
+    before the call began: it did not begin."""
+
+
 class CancelRequested(AgentmdError):
     """Somebody, `by`, asked to cancel the execution: nothing of it begins any more; ends it as `aborted`."""
 
@@ -346,6 +357,7 @@ _CODES: dict[type[AgentmdError], Codes] = {
     UnknownExecution: Codes(2, 404),
     UnknownRequest: Codes(2, 404),
     UnknownCall: Codes(2, 404),
+    UnknownGrant: Codes(2, 404),
     NothingToSettle: Codes(2, 409),
     SettledOtherwise: Codes(6, 409),
     NeverAsked: Codes(2, 404),

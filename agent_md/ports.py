@@ -24,6 +24,7 @@ from agent_md.executions.firings import (
     ToolRun,
     Written,
 )
+from agent_md.executions.grants import Grant, GrantId, NewGrant
 from agent_md.executions.model import (
     Answer,
     Call,
@@ -59,6 +60,7 @@ __all__ = [
     "Clock",
     "Ending",
     "Engine",
+    "Grants",
     "Idempotency",
     "Journal",
     "NewAnswer",
@@ -84,12 +86,14 @@ class Idempotency:
 
 @dataclass(frozen=True, slots=True)
 class NewAnswer:
-    """An answer to record; `value` is already validated. `digest` as in Answer; it does not make answers different."""
+    """An answer to record; `value` is already validated. `digest` as in Answer; it does not make answers different.
+    `grant` is what the `remember` of the value says."""
 
     request_id: RequestId
     outcome: Outcome
     value: Any
     digest: str | None = None
+    grant: NewGrant | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,17 +193,28 @@ class Journal(Protocol):
     ) -> None:
         """Stores AI message `turn` (`ai`), its usage, a journal row a call in state `proposed` (`tool_call`), and the
         requests of all guarded calls (`interrupt`), at once. `cut`: why the message stopped before its end. If the turn
-        is there already, nothing of this is."""
+        is there already, nothing of this is.
+
+        A guarded call one of whose `grants` is usable now is stored as one that runs, by the first of them, and without
+        its request."""
 
     def reserve(self, budget: Budget) -> Judgement:
         """Holds, for the model call that comes next, what it may cost, if it fits under the limit with what is spent and
         what is held for calls of other executions; see `spending.judge`. It is held until the message is stored, the
         drive ends or its worker is dead, and once for an execution."""
 
-    def start_call(self, position: Position, args: dict[str, Any], effect: CallEffect | None) -> None:
+    def start_call(
+        self,
+        position: Position,
+        args: dict[str, Any],
+        effect: CallEffect | None,
+        *,
+        grant_id: GrantId | None = None,
+    ) -> None:
         """Moves a call to `started` with the arguments it runs with. The effect comes after this, never before.
 
-        Raises CancelRequested with nothing written when the execution is to be cancelled."""
+        With nothing written it raises CancelRequested when the execution is to be cancelled, and GrantLapsed when the
+        grant `grant_id`, by which the call is to begin, was revoked."""
 
     def put_back(self, position: Position, state: CallState) -> None:
         """Undoes `start_call` of a call of which nothing was begun: it has this state again."""
@@ -353,6 +368,32 @@ class Firings(Protocol):
         """That of all first, then by agent."""
 
 
+class Grants(Protocol):
+    """What humans allowed from now on. A grant is given with an answer, by `Store.record_answers`, and never comes alive
+    again: one that was found to have expired stays so, whatever the clock says later."""
+
+    def usable(self, execution_id: ExecutionId) -> list[Grant]:
+        """Those that hold now for an execution, oldest first: given for it, for its session as long as that lives, or for
+        its agent, none of which was otherwise (`spec_digest`); neither revoked nor before their beginning nor past their end."""
+
+    def get(self, grant_id: GrantId) -> Grant:
+        """Raises UnknownGrant."""
+
+    def listed(
+        self,
+        *,
+        agents: Collection[str] | None = None,
+        ended: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Grant]:
+        """Newest first, of all agents or of these; with `ended` also those that allow nothing any more."""
+
+    def revoke(self, grant_id: GrantId, *, by: str) -> Grant:
+        """Ends a grant: it lets no later message's calls run unasked, nor calls that have not begun. One that has ended is
+        left as it is. Gives it as it is then. Raises UnknownGrant."""
+
+
 class Retention(Protocol):
     """What may be thrown away. A thread is a cache of its execution; which one is in use is decided here."""
 
@@ -365,8 +406,8 @@ class Retention(Protocol):
 
     def removable(self, ended_before: float) -> Removable:
         """The executions that may be removed with their children: they ended by then, are not the `latest` of an agent and
-        in no session that lives, no webhook is still to tell of them, and no execution that stays, nor the next one of
-        their conversation, begins with messages of theirs."""
+        in no session that lives, no webhook is still to tell of them, no execution that stays, nor the next one of their
+        conversation, begins with messages of theirs, and no grant of theirs may still hold for their agent."""
 
     def remove_some(self, removable: Removable) -> tuple[list[ExecutionId], Removable]:
         """Removes the first of them, in one short transaction, but those that are needed by now; gives which with what is
@@ -388,6 +429,9 @@ class Store(Protocol):
 
     @property
     def firings(self) -> Firings: ...
+
+    @property
+    def grants(self) -> Grants: ...
 
     @property
     def retention(self) -> Retention: ...
@@ -535,10 +579,14 @@ class Store(Protocol):
         request. A `waiting` execution becomes `queued`, or `running` of `claim_for` with the next epoch, in the same
         transaction; a `queued` one is taken too when `claim_for` is given. The first answer wins: equal answers again
         give the first receipt's answers with `recorded` False. Raises UnknownRequest; AnswerConflict when one was
-        decided otherwise, its deadline included: an answer after `expires_at` records the expiry and loses to it."""
+        decided otherwise, its deadline included: an answer after `expires_at` records the expiry and loses to it.
+
+        The `grant` of an answer is given in the same transaction; one that still holds, with the same rule, scope and
+        tool, is extended if it would end before, and stays as it is if not."""
 
     def settle_overdue(self) -> list[Answer]:
-        """Records `expired` by `timeout` for every open request whose deadline has passed; wakes their executions."""
+        """Records `expired` by `timeout` for every open request whose deadline has passed; wakes their executions. Also
+        ends grants that are past their end."""
 
     # Events
 

@@ -24,7 +24,19 @@ from agent_md.agents.spec import AgentSpec
 from agent_md.errors import UsageError
 from agent_md.executions.model import Decision
 
-__all__ = ["Match", "Rule", "RuleInvalid", "Verdict", "decide", "hides", "match", "parse_rule", "unknown_tools"]
+__all__ = [
+    "Match",
+    "Rule",
+    "RuleInvalid",
+    "Verdict",
+    "argument_text",
+    "decide",
+    "glob_fits",
+    "hides",
+    "match",
+    "parse_rule",
+    "unknown_tools",
+]
 
 EVERYTHING = "*"
 """The one rule of `auto_approve` that is not a tool name."""
@@ -123,7 +135,7 @@ def match(
             return found
     if not subjects or (rule.arguments and rule.arguments[0][0] in args):
         return Match.UNCLEAR
-    matches = [_glob(rule.pattern, subject) for subject in subjects]
+    matches = [glob_fits(rule.pattern, subject) for subject in subjects]
     return _yes(all(matches) if every else any(matches))
 
 
@@ -219,13 +231,14 @@ def _match_arguments(wanted: Sequence[tuple[str, str]], forms: Sequence[dict[str
 def _fits(glob: str, value: Any) -> bool:
     """Whether a spelling of the value fits: a whole number may be written with `.0` or without."""
     whole = _whole(value)
-    texts = {_text(value), _text(whole)}
+    texts = {argument_text(value), argument_text(whole)}
     if isinstance(whole, int) and not isinstance(whole, bool):
         texts.add(f"{whole}.0")
-    return any(_glob(glob, text) for text in texts)
+    return any(glob_fits(glob, text) for text in texts)
 
 
-def _text(value: Any) -> str:
+def argument_text(value: Any) -> str:
+    """What a pattern is matched against for this value of an argument."""
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
@@ -245,7 +258,7 @@ def _yes(value: bool) -> Match:
     return Match.YES if value else Match.NO
 
 
-def _glob(pattern: str, text: str) -> bool:
+def glob_fits(pattern: str, text: str) -> bool:
     """Whether the whole text fits. Takes time in proportion to the text for each `*`, never more."""
     text = unicodedata.normalize("NFC", text)
     first, *rest = unicodedata.normalize("NFC", pattern).split("*")

@@ -17,6 +17,7 @@ from agent_md.app import App
 from agent_md.engines.hub import Hub
 from agent_md.errors import AgentmdError, UsageError
 from agent_md.executions.firings import Firing
+from agent_md.executions.grants import GrantScope
 from agent_md.executions.model import Execution
 from agent_md.executions.model import Request as HumanRequest
 from agent_md.ports import Engine, NewAnswer, Store
@@ -76,13 +77,15 @@ class ServerContext:
             self.hub.wake(frozenset(self.store.sessions.under_way(execution.agent, execution.session_id)))
         self.hub.stored()
 
-    async def new_answer(self, request: HumanRequest, response: Any) -> NewAnswer:
-        """The validated answer to a request; nothing is recorded. Raises AnswerRefused.
+    async def new_answer(
+        self, request: HumanRequest, response: Any, *, scopes: Sequence[GrantScope] | None = None
+    ) -> NewAnswer:
+        """As `App.new_answer`.
 
         To check a schema may take seconds, in which everything else goes on."""
         execution = self.store.execution(request.execution_id)
         if request.response_schema is None:
-            return self.app.new_answer(execution, request, response)
+            return self.app.new_answer(execution, request, response, scopes=scopes)
         async with self._checks:
             return await asyncio.to_thread(self.app.new_answer, execution, request, response)
 

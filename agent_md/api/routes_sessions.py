@@ -39,6 +39,7 @@ from agent_md.errors import (
     UsageError,
 )
 from agent_md.executions.chat_messages import chat_message, stored_message
+from agent_md.executions.grants import GrantScope
 from agent_md.executions.model import Call, HookTarget, RequestId, TriggerKind
 from agent_md.executions.model import Request as HumanRequest
 from agent_md.executions.sessions import Session as FoundSession
@@ -194,7 +195,7 @@ async def resume(place: Place, session_id: str, body: Resume) -> dict[str, Any]:
     context, session = place.context, place.find(session_id)
     asked = _asked(place, session, body.interrupt_id)
     value = answer_from_view(asked, _call(place, asked), body.value)
-    answer = await context.new_answer(asked, value)
+    answer = await context.new_answer(asked, value, scopes=[GrantScope.SESSION])
     context.store.record_answers([answer], by=_BY)
     context.hub.stored()
     now = context.store.sessions.get(session.agent, session.id)

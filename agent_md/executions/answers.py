@@ -7,6 +7,7 @@ import unicodedata
 from typing import Any
 
 from agent_md.errors import AnswerRefused
+from agent_md.executions.grants import DEFAULT_UNTIL, GrantScope
 from agent_md.executions.json_values import MAX_DEPTH, brief, has_no_json_number, is_too_deep
 from agent_md.executions.model import Answer, Outcome, Request, RequestKind, RequestSource
 from agent_md.executions.questions import read_answers
@@ -52,8 +53,8 @@ _OURS = frozenset(
 def validate_response(request: Request, response: Any) -> tuple[Outcome, Any]:
     """The outcome and the normalised value of a response. Raises AnswerRefused saying what is expected.
 
-    The value is what is stored and compared: equal values are the same answer. Edited arguments of a confirm are only
-    checked for their shape here; whether the tool takes them is for the caller.
+    The value is what is stored and compared: equal values are the same answer. Edited arguments of a confirm, and what is
+    to be remembered with it, are only checked for their shape here; the rest is for the caller.
     """
     check_json(response)
     match request.kind:
@@ -139,7 +140,7 @@ def _mapping(response: Any, required: str, allowed: frozenset[str], example: str
 
 def _confirm(request: Request, response: Any) -> tuple[Outcome, Any]:
     gate = request.source is RequestSource.GATE
-    allowed = frozenset({"approved", "reason", "args"} if gate else {"approved", "reason"})
+    allowed = frozenset({"approved", "reason", "args", "remember"} if gate else {"approved", "reason"})
     data = _mapping(response, "approved", allowed, '{"approved": true}')
     if not isinstance(data["approved"], bool):
         raise AnswerRefused(f'"approved" is {brief(data["approved"])}, expected exactly true or false')
@@ -155,7 +156,30 @@ def _confirm(request: Request, response: Any) -> tuple[Outcome, Any]:
         if not data["approved"]:
             raise AnswerRefused('"args" edits a call that is approved; it cannot come with "approved": false')
         value["args"] = args
+    if (remember := data.get("remember")) is not None:
+        value["remember"] = _remember(request, value, remember)
     return (Outcome.APPROVED if data["approved"] else Outcome.DENIED), value
+
+
+def _remember(request: Request, value: dict[str, Any], remember: Any) -> dict[str, str]:
+    """What is to be allowed from now on, as it was said: what is left out, and the rule itself, is for the caller."""
+    example = f'{{"rule": "…", "scope": "{GrantScope.EXECUTION}", "until": "{DEFAULT_UNTIL}"}}'
+    if not isinstance(remember, dict) or not all(isinstance(item, str) for item in remember.values()):
+        raise AnswerRefused(f'"remember" is {brief(remember)}, expected an object of texts such as {example}')
+    if unknown := sorted(brief(key) for key in remember if key not in ("rule", "scope", "until")):
+        raise AnswerRefused(f'"remember" has unknown keys: {", ".join(unknown)}; expected an object such as {example}')
+    if not value["approved"]:
+        raise AnswerRefused('"remember" allows calls from now on; it cannot come with "approved": false')
+    if "args" in value:
+        raise AnswerRefused('"remember" is about the call that was shown; it cannot come with edited "args"')
+    if request.offer is None:
+        raise AnswerRefused(
+            "calls like this one cannot be allowed from now on: no rule says exactly this call. "
+            "Approve it alone, or put a rule under auto_approve in the agent file"
+        )
+    if (scope := remember.get("scope", GrantScope.EXECUTION)) not in tuple(GrantScope):
+        raise AnswerRefused(f'"scope" is {brief(scope)}, expected one of: {", ".join(GrantScope)}')
+    return remember
 
 
 def _input(response: Any) -> Any:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NewType
 
+from agent_md.executions.grants import GrantId, GrantOffer
+
 if TYPE_CHECKING:
     from agent_md.executions.spending import Budget
 
@@ -273,6 +275,8 @@ class RequestContent:
     payload: dict[str, Any] | None = None
     response_schema: dict[str, Any] | None = None
     preview: Preview | None = None
+    offer: GrantOffer | None = None
+    """For the gate: what may be allowed from now on with the answer. None = nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +291,8 @@ class Answer:
     """How a request was decided. `value` is the validated response; None for expired and cancelled ones. One that has
     expired was decided at its deadline, and `recorded_at` when somebody looked; all others are recorded at once.
 
-    `digest` is of the action that was approved when that is not the one shown: its arguments were edited.
+    `digest` is of the action that was approved when that is not the one shown: its arguments were edited. `grant_id`: the
+    grant that was given, or extended, with it.
     """
 
     request_id: RequestId
@@ -297,6 +302,7 @@ class Answer:
     answered_at: float
     recorded_at: float
     digest: str | None = None
+    grant_id: GrantId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,7 +328,10 @@ class Request(RequestContent):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The gate's decision on one call of an AI message; `reason` is the text for the model when refused."""
+    """The gate's decision on one call of an AI message; `reason` is the text for the model when refused.
+
+    `grants` fit a call that asks: if one of them still holds when the decision is stored, the call runs unasked.
+    """
 
     position: Position
     call_id: str
@@ -331,6 +340,7 @@ class Proposal:
     decision: Decision
     reason: str | None = None
     request: NewRequest | None = None
+    grants: tuple[GrantId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +374,8 @@ class Call:
     result: str | None = None
     settlement: Settlement | None = None
     """Only of a call whose state is `unknown`, which it stays."""
+    grant_id: GrantId | None = None
+    """The grant by which it runs, although a rule would ask."""
 
     @property
     def unsettled(self) -> bool:

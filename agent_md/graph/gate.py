@@ -11,9 +11,11 @@ from typing import Any
 
 from langchain_core.messages.tool import ToolCall
 
-from agent_md.agents.rules import decide
+from agent_md.agents.grant_rules import fits, proposed_rule
+from agent_md.agents.rules import Verdict, decide
 from agent_md.agents.spec import AgentSpec
 from agent_md.errors import InvalidArguments, ToolError
+from agent_md.executions.grants import Grant, GrantId, GrantOffer
 from agent_md.executions.model import (
     Decision,
     ExecutionId,
@@ -25,11 +27,14 @@ from agent_md.executions.model import (
     RequestSource,
 )
 from agent_md.graph.outcomes import tool_errors
-from agent_md.tools.base import Plan, Tool
+from agent_md.tools.base import Plan, Tool, tool_digest
 
-__all__ = ["NOT_ALLOWED", "confirmation", "edited_args", "edited_plan", "propose"]
+__all__ = ["NOT_ALLOWED", "confirmation", "edited_args", "edited_plan", "offer_of", "propose"]
 
 NOT_ALLOWED = "not allowed by this agent's rules"
+
+_LIFTED_BY_GRANTS = frozenset({"confirm", "confirm_tools", "requires_approval"})
+"""What makes a call ask that a grant can let run. Not a `deny` rule that cannot be applied to the call."""
 
 
 def propose(
@@ -40,8 +45,10 @@ def propose(
     calls: Sequence[ToolCall],
     calls_left: int,
     unusable: Mapping[str, str],
+    grants: Sequence[Grant] = (),
 ) -> list[Proposal]:
-    """A decision for each call of AI message `turn`, with the request of each guarded one.
+    """A decision for each call of AI message `turn`, with the request of each guarded one, and those of the `grants` that
+    fit it.
 
     Calls beyond `calls_left` are refused. A call that cannot run (unknown tool, arguments that do not fit, a path
     outside) is refused with the reason for the model, and nobody is asked; `unusable` has such reasons by call id.
@@ -49,23 +56,30 @@ def propose(
     proposals = []
     for index, call in enumerate(calls):
         position, call_id, args = Position(turn, index), call["id"] or "", call["args"]
+        fitting: tuple[GrantId, ...] = ()
         try:
             if index >= calls_left:
                 raise ToolError(f"not executed: max_tool_calls ({spec.settings.max_tool_calls}) is reached")
             if call_id in unusable:
                 raise InvalidArguments(unusable[call_id])
-            args, request = _decide(spec, tools, execution_id, position, call)
+            args, request, fitting = _decide(spec, tools, execution_id, position, call, grants)
             decision, reason = (Decision.ASK if request else Decision.RUN), None
         except ToolError as error:
             decision, reason, request = Decision.REFUSE, f"Error: {error}", None
-        proposals.append(Proposal(position, call_id, call["name"], args, decision, reason, request))
+        proposals.append(Proposal(position, call_id, call["name"], args, decision, reason, request, fitting))
     return proposals
 
 
 def _decide(
-    spec: AgentSpec, tools: Mapping[str, Tool], execution_id: ExecutionId, position: Position, call: ToolCall
-) -> tuple[dict[str, Any], NewRequest | None]:
-    """The arguments that the tool will get, and the request of a guarded call, None for one that runs.
+    spec: AgentSpec,
+    tools: Mapping[str, Tool],
+    execution_id: ExecutionId,
+    position: Position,
+    call: ToolCall,
+    grants: Sequence[Grant],
+) -> tuple[dict[str, Any], NewRequest | None, tuple[GrantId, ...]]:
+    """The arguments that the tool will get, the request of a guarded call, None for one that runs, and the grants that
+    fit it.
 
     Raises ToolError for one that is refused.
     """
@@ -74,16 +88,38 @@ def _decide(
         raise ToolError(f"there is no tool {call['name']!r}; the tools are: {', '.join(sorted(tools))}")
     with tool_errors(tool):
         args = tool.validate(call["args"])
-        decision = _by_rules(spec, tool, args, call["args"])
-        if decision is Decision.REFUSE:
+        verdict = _by_rules(spec, tool, args, call["args"])
+        if verdict.decision is Decision.REFUSE:
             raise ToolError(f"{tool.name} is {NOT_ALLOWED}")
-        if decision is Decision.RUN:
-            return args, None
-        return args, confirmation(spec, execution_id, position, tool, args, tool.plan(args))
+        if verdict.decision is Decision.RUN:
+            return args, None, ()
+        plan = tool.plan(args)
+        request = confirmation(spec, execution_id, position, tool, args, plan, offer=offer_of(tool, args, plan))
+        return args, request, _fitting(grants, verdict, tool, args, plan)
 
 
-def _by_rules(spec: AgentSpec, tool: Tool, args: dict[str, Any], given: dict[str, Any]) -> Decision:
-    return decide(spec, tool.name, args, tool.subjects(args), tool.options.requires_approval, given).decision
+def _by_rules(spec: AgentSpec, tool: Tool, args: dict[str, Any], given: dict[str, Any]) -> Verdict:
+    return decide(spec, tool.name, args, tool.subjects(args), tool.options.requires_approval, given)
+
+
+def _fitting(
+    grants: Sequence[Grant], verdict: Verdict, tool: Tool, args: dict[str, Any], plan: Plan
+) -> tuple[GrantId, ...]:
+    if verdict.source not in _LIFTED_BY_GRANTS:
+        return ()
+    digest, subjects = tool_digest(tool, plan), tool.subjects(args)
+    return tuple(
+        grant.id for grant in grants if grant.tool_digest == digest and fits(grant.rule, tool.name, args, subjects)
+    )
+
+
+def offer_of(tool: Tool, args: dict[str, Any], plan: Plan) -> GrantOffer | None:
+    """What may be allowed from now on with an approval of this action; None if no rule can say it.
+
+    Asks the tool for the subjects of the call, which may run code of it."""
+    subjects = tool.subjects(args)
+    rule = proposed_rule(tool.name, args, subjects, schema=tool.parameters, paths=tool.subjects_are_paths)
+    return None if rule is None else GrantOffer(rule, tool_digest(tool, plan), subjects)
 
 
 def confirmation(
@@ -94,6 +130,7 @@ def confirmation(
     args: dict[str, Any],
     plan: Plan,
     *,
+    offer: GrantOffer | None,
     occurrence: int = 0,
     why: str | None = None,
 ) -> NewRequest:
@@ -112,6 +149,7 @@ def confirmation(
         preview=plan.preview,
         occurrence=occurrence,
         expires_in=spec.confirm_timeout,
+        offer=offer,
     )
 
 
@@ -136,6 +174,6 @@ def edited_plan(spec: AgentSpec, tools: Mapping[str, Tool], tool_name: str, args
     tool = _tool(tools, tool_name)
     with tool_errors(tool):
         checked = tool.validate(args)
-        if _by_rules(spec, tool, checked, args) is Decision.REFUSE:
+        if _by_rules(spec, tool, checked, args).decision is Decision.REFUSE:
             raise InvalidArguments(f"{tool_name} with these arguments is {NOT_ALLOWED}")
         return tool.plan(checked)

@@ -96,6 +96,7 @@ class ModelNode:
         if cut is not None:
             unusable = {call["id"] or "": not_run(cut) for call in message.tool_calls}
         calls_left = settings.max_tool_calls - count_calls(messages)
+        grants = run_context.store.grants.usable(run_context.execution_id)
         proposals = await run_context.aside(
             lambda: propose(
                 *(
@@ -106,6 +107,7 @@ class ModelNode:
                     message.tool_calls,
                     calls_left,
                     unusable,
+                    grants,
                 )
             )
         )

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.types import interrupt
 
-from agent_md.errors import AgentmdError, CancelRequested, ClaimLost, OutOfResources, StoreError, ToolError
+from agent_md.errors import (
+    AgentmdError,
+    CancelRequested,
+    ClaimLost,
+    GrantLapsed,
+    OutOfResources,
+    StoreError,
+    ToolError,
+    UnknownGrant,
+)
 from agent_md.executions.answers import denial_text
+from agent_md.executions.grants import GrantId
 from agent_md.executions.model import (
     Answer,
     Call,
@@ -24,18 +35,20 @@ from agent_md.executions.model import (
     RequestSource,
 )
 from agent_md.graph.call_context import RunningCall
-from agent_md.graph.gate import confirmation
+from agent_md.graph.gate import confirmation, offer_of
 from agent_md.graph.messages import placeholder, to_stored, tool_message
 from agent_md.graph.outcomes import EDITED, MAY_HAVE_RUN, End, failed, settle, tool_errors, unknown, with_steps
 from agent_md.graph.run_context import RunContext
 from agent_md.graph.state import CallTask
 from agent_md.sdk import Pause, StepUnknown, current_call
-from agent_md.tools.base import CutOff, Plan, SettledState, TargetChanged, Tool
+from agent_md.tools.base import CutOff, Plan, SettledState, TargetChanged, Tool, tool_digest
 from agent_md.tools.builtin import RESERVED_NAMES
 from agent_md.tools.long_results import for_model
 from agent_md.tools.results import storable
 
 __all__ = ["ToolNode"]
+
+T = TypeVar("T")
 
 _REPLANS = 3
 
@@ -120,7 +133,7 @@ class ToolNode:
             if isinstance(settled, End):
                 return settled
             if settled is SettledState.CHANGED:
-                return await self._ask_again(call, tool, call.args, gate, "by someone else while the call ran")
+                return await self._ask_anew(call, tool, call.args, gate, _changed("by someone else while the call ran"))
         if gate:
             return await self._run_approved(call, tool, gate)
         if asks or call.decision is Decision.ASK:
@@ -131,17 +144,31 @@ class ToolNode:
 
     async def _run_unasked(self, call: Call, tool: Tool) -> End | _Ask:
         asked_by = {request.action_digest for request in self._requests(call.position)} - {None}
+        grant_id = None if call.state is CallState.PAUSED else call.grant_id  # what has begun goes on without it
         for _ in range(_REPLANS):
             try:
                 args, plan = await self._planned(tool, call.args)
                 if asked_by - {plan.digest}:  # the answers were given to another action than this one
-                    return await self._ask_again(call, tool, call.args, [], "since it asked")
-                return await self._perform(call, tool, args, plan)
+                    return await self._ask_anew(call, tool, call.args, [], _changed("since it asked"))
+                if grant_id is not None:
+                    self._check_grant(grant_id, tool, plan)
+                return await self._perform(call, tool, args, plan, grant_id)
+            except GrantLapsed as lapsed:
+                return await self._ask_anew(call, tool, call.args, [], _because(str(lapsed)))
             except TargetChanged as error:
                 changed = error
             except ToolError as error:
                 return failed(error)
         return failed(changed)
+
+    def _check_grant(self, grant_id: GrantId, tool: Tool, plan: Plan) -> None:
+        """Raises GrantLapsed unless the tool is the one that the grant was given for."""
+        try:
+            given_for = self._run_context.store.grants.get(grant_id).tool_digest
+        except UnknownGrant as error:
+            raise GrantLapsed(str(error)) from None
+        if given_for != tool_digest(tool, plan):
+            raise GrantLapsed(f"{tool.name} was changed since grant {grant_id} was given")
 
     async def _run_approved(self, call: Call, tool: Tool, gate: list[Request]) -> End | _Ask:
         request = gate[-1]
@@ -157,28 +184,32 @@ class ToolNode:
             pass
         except ToolError as error:
             return failed(error)
-        return await self._ask_again(call, tool, given, gate, "since this was approved")
+        return await self._ask_anew(call, tool, given, gate, _changed("since this was approved"))
 
-    async def _ask_again(
-        self, call: Call, tool: Tool, given: dict[str, Any], gate: list[Request], since: str
+    async def _ask_anew(
+        self, call: Call, tool: Tool, given: dict[str, Any], gate: list[Request], why: Callable[[Plan], str]
     ) -> End | _Ask:
+        """A request for the action as it is now; `why` says what is new about it."""
         try:
             args, plan = await self._planned(tool, given)
+            offer = await self._aside(tool, lambda: offer_of(tool, args, plan))
         except ToolError as error:
             return failed(error)
-        target = plan.preview.resolved if plan.preview else None
-        changed = "is gone, and would be made as a new file: it was removed" if plan.makes_file else "was changed"
         request = confirmation(
             *(self._run_context.spec, self._run_context.execution_id, call.position, tool, args, plan),
+            offer=offer,
             occurrence=gate[-1].occurrence + 1 if gate else 1,
-            why=f"{target or 'its source'} {changed} {since}",
+            why=why(plan),
         )
         return _Ask((request,))
 
-    async def _perform(self, call: Call, tool: Tool, args: dict[str, Any], plan: Plan) -> End | _Ask:
-        """One pass of the tool; `started` is stored before it. Raises TargetChanged when nothing was done."""
+    async def _perform(
+        self, call: Call, tool: Tool, args: dict[str, Any], plan: Plan, grant_id: GrantId | None = None
+    ) -> End | _Ask:
+        """One pass of the tool; `started` is stored before it. Raises TargetChanged when nothing was done, GrantLapsed when
+        the grant does not allow it any more."""
         running = RunningCall(self._run_context, call, plan)
-        self._run_context.journal.start_call(call.position, args, plan.effect)
+        self._run_context.journal.start_call(call.position, args, plan.effect, grant_id=grant_id)
         token = current_call.set(running)
         try:
             async with asyncio.timeout(tool.options.timeout) as limit:
@@ -203,12 +234,35 @@ class ToolNode:
 
     async def _planned(self, tool: Tool, given: dict[str, Any]) -> tuple[dict[str, Any], Plan]:
         def planned() -> tuple[dict[str, Any], Plan]:
-            with tool_errors(tool):
-                args = tool.validate(given)
-                return args, tool.plan(args)
+            args = tool.validate(given)
+            return args, tool.plan(args)
 
-        result: tuple[dict[str, Any], Plan] = await self._run_context.aside(planned)
+        return await self._aside(tool, planned)
+
+    async def _aside(self, tool: Tool, function: Callable[[], T]) -> T:
+        """The result of a function that may run code of the tool. Raises ToolError."""
+
+        def guarded() -> T:
+            with tool_errors(tool):
+                return function()
+
+        result: T = await self._run_context.aside(guarded)
         return result
+
+
+def _because(text: str) -> Callable[[Plan], str]:
+    return lambda _: text
+
+
+def _changed(since: str) -> Callable[[Plan], str]:
+    """What is new about an action whose target was changed."""
+
+    def why(plan: Plan) -> str:
+        target = plan.preview.resolved if plan.preview else None
+        changed = "is gone, and would be made as a new file: it was removed" if plan.makes_file else "was changed"
+        return f"{target or 'its source'} {changed} {since}"
+
+    return why
 
 
 def _in_thread(message: ToolMessage) -> dict[str, list[BaseMessage]]:

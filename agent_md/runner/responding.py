@@ -7,8 +7,10 @@ from typing import Any, Protocol
 
 from agent_md.errors import AnswerRefused, NeverAsked, SeveralOpen, ToolError, UnknownRequest, UsageError
 from agent_md.executions.answers import validate_response, without_shown_args
+from agent_md.executions.grants import GrantScope
 from agent_md.executions.model import Execution, Request, RequestKind
 from agent_md.ports import NewAnswer
+from agent_md.runner.granting import new_grant, remembered
 
 __all__ = ["Editing", "choose_request", "new_answer"]
 
@@ -60,13 +62,19 @@ def _named(execution: Execution, requests: Sequence[Request], wanted: str, *, pr
     return found[0]
 
 
-def new_answer(request: Request, response: Any, editing: Editing) -> NewAnswer:
-    """The validated answer to a request, bound to the edited action if its arguments were edited.
+def new_answer(
+    request: Request, response: Any, editing: Editing, scopes: Sequence[GrantScope] = tuple(GrantScope)
+) -> NewAnswer:
+    """The validated answer to a request, bound to the edited action if its arguments were edited, with the grant that it
+    gives.
 
-    Edited arguments are those that the tool will get; if they are the ones that were shown, nothing was edited. Raises
+    What `remember` leaves out is filled in; `scopes` as in `new_grant`. Edited arguments are those that the tool will get; if they are the ones that were shown, nothing was edited. Raises
     AnswerRefused, also for edited arguments that the tool, a `deny` rule or the sandbox refuses.
     """
     outcome, value = validate_response(request, response)
+    if request.kind is RequestKind.CONFIRM and "remember" in value:
+        grant = new_grant(request, value["remember"], scopes)
+        return NewAnswer(request.id, outcome, {**value, "remember": remembered(grant)}, grant=grant)
     if request.kind is not RequestKind.CONFIRM or request.tool_name is None or "args" not in value:
         return NewAnswer(request.id, outcome, value)
     try:

@@ -34,6 +34,7 @@ class AskUser:
         },
     )
     options = ToolOptions(idempotent=True)
+    subjects_are_paths = False
 
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
         args = check_arguments(self.name, self.parameters, args)

@@ -33,6 +33,7 @@ class AskUserQuestion:
     )
     parameters = object_schema({"questions": QUESTIONS_SCHEMA})
     options = ToolOptions(idempotent=True)
+    subjects_are_paths = False
 
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
         check_arguments(self.name, object_schema({"questions": {}}), args)

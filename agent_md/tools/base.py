@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -10,7 +12,18 @@ from agent_md.errors import ToolError
 from agent_md.executions.model import CallEffect, Preview, ToolSource
 from agent_md.sdk import ToolOptions
 
-__all__ = ["CutOff", "Plan", "Settled", "SettledState", "TargetChanged", "Tool", "ToolOptions", "declaration"]
+__all__ = [
+    "CutOff",
+    "Plan",
+    "Settled",
+    "SettledState",
+    "TargetChanged",
+    "Tool",
+    "ToolOptions",
+    "declaration",
+    "declared_digest",
+    "tool_digest",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +85,10 @@ class Tool(Protocol):
     @property
     def options(self) -> ToolOptions: ...
 
+    @property
+    def subjects_are_paths(self) -> bool:
+        """Whether `subjects` are paths of files: then a grant may be for all calls in a folder, else for one call only."""
+
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
         """The arguments as the tool will get them, defaults filled in, as JSON; checked again, they stay the same.
 
@@ -100,9 +117,32 @@ class Tool(Protocol):
         """Whether a call that may have run did. Only called when its plan had an `effect`."""
 
 
-def declaration(tool: Tool) -> dict[str, Any]:
+class Declared(Protocol):
+    """What a model is told of a tool."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def parameters(self) -> dict[str, Any]: ...
+
+
+def declaration(tool: Declared) -> dict[str, Any]:
     """The tool as a model is told of it: OpenAI's function form."""
     return {
         "type": "function",
         "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
     }
+
+
+def declared_digest(tool: Declared) -> str:
+    """SHA-256 of the declaration."""
+    return hashlib.sha256(json.dumps(declaration(tool), sort_keys=True).encode()).hexdigest()
+
+
+def tool_digest(tool: Tool, plan: Plan) -> str:
+    """Digest of what the tool of a planned call is: of its source, if it is a custom tool, else of its declaration."""
+    return declared_digest(tool) if plan.source is None else plan.source.digest

@@ -123,6 +123,8 @@ class CustomTool:
     since the plan does not run.
     """
 
+    subjects_are_paths = False
+
     def __init__(
         self,
         module: ToolModule,

@@ -29,6 +29,7 @@ class FileTool:
     description = ""
     parameters: dict[str, Any] = {}  # noqa: RUF012 - replaced by each subclass, never changed
     options = ToolOptions()
+    subjects_are_paths = True
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox

@@ -38,6 +38,7 @@ class ResultRead:
         {"byte": {"type": "integer", "minimum": 1, "description": "First byte to read, counted from 1."}},
     )
     options = ToolOptions(read_only=True, idempotent=True)
+    subjects_are_paths = False
 
     def __init__(self, limit: int) -> None:
         """`limit`: the most bytes of one part."""

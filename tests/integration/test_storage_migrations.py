@@ -30,9 +30,10 @@ CREATE TABLE answers_new (
     answered_by TEXT NOT NULL,
     answered_at REAL NOT NULL,
     recorded_at REAL NOT NULL,
+    grant_id INTEGER,
     channel TEXT NOT NULL DEFAULT 'cli'
 ) WITHOUT ROWID;
-INSERT INTO answers_new (request_id, outcome, value, digest, answered_by, answered_at, recorded_at)
+INSERT INTO answers_new (request_id, outcome, value, digest, answered_by, answered_at, recorded_at, grant_id)
 SELECT * FROM answers;
 DROP TABLE answers;
 ALTER TABLE answers_new RENAME TO answers;

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from agent_md.errors import CallClosed, CancelRequested, ClaimLost
+from agent_md.executions.grants import Grant, GrantId
 from agent_md.executions.model import (
     BETWEEN,
     Call,
@@ -16,6 +17,7 @@ from agent_md.executions.model import (
     CallOutcome,
     CallState,
     Claim,
+    Decision,
     EventType,
     Execution,
     ExecutionId,
@@ -31,6 +33,7 @@ from agent_md.executions.model import (
 )
 from agent_md.executions.spending import Budget, Judgement, Verdict, judge
 from agent_md.ports import Ending, Workers
+from tests.support.memory_grants import MemoryGrants
 from tests.support.memory_state import MemoryState, as_json
 
 __all__ = ["MemoryJournal"]
@@ -39,7 +42,8 @@ __all__ = ["MemoryJournal"]
 class MemoryJournal:
     """The `Journal` port."""
 
-    def __init__(self, state: MemoryState, claim: Claim, workers: Workers) -> None:
+    def __init__(self, state: MemoryState, grants: MemoryGrants, claim: Claim, workers: Workers) -> None:
+        self._grants = grants
         self._state = state
         self._workers = workers
         self._claim = claim
@@ -87,8 +91,9 @@ class MemoryJournal:
             data = {"message": stored, "usage": spent} | ({} if cut is None else {"cut": cut})
             self._state.add_event(self._id, f"ai:{turn}", EventType.AI, text, data)
             for proposal in proposals:
-                self._propose(proposal)
-                if proposal.request is not None:
+                grant = self._grants.first_usable(self._id, proposal.grants)
+                self._propose(proposal, grant)
+                if proposal.request is not None and grant is None:
                     self._state.open_request(execution, proposal.request)
 
     def reserve(self, budget: Budget) -> Judgement:
@@ -101,9 +106,18 @@ class MemoryJournal:
                 self._state.held[self._id] = (execution.agent, self._claim.worker, judged.amount)
             return judged
 
-    def start_call(self, position: Position, args: dict[str, Any], effect: CallEffect | None) -> None:
+    def start_call(
+        self,
+        position: Position,
+        args: dict[str, Any],
+        effect: CallEffect | None,
+        *,
+        grant_id: GrantId | None = None,
+    ) -> None:
         with self._write() as execution:
             _refuse_if_cancelled(execution)
+            if grant_id is not None:
+                self._grants.refuse_if_revoked(grant_id)
             if not self._state.call(self._id, position).state.closed:
                 self._move(position, CallState.STARTED, args=as_json(args), effect=effect)
 
@@ -224,17 +238,19 @@ class MemoryJournal:
     def _event(self, key: str, kind: EventType, message: str, data: dict[str, Any]) -> None:
         self._state.add_event(self._id, key, kind, message, data)
 
-    def _propose(self, proposal: Proposal) -> None:
+    def _propose(self, proposal: Proposal, grant: Grant | None) -> None:
         args = as_json(proposal.args)
+        decision = proposal.decision if grant is None else Decision.RUN
         self._state.calls[self._id, proposal.position] = Call(
             position=proposal.position,
             call_id=proposal.call_id,
             tool=proposal.tool,
             args=args,
-            decision=proposal.decision,
+            decision=decision,
             reason=proposal.reason,
             state=CallState.PROPOSED,
             epoch=self._claim.epoch,
+            grant_id=None if grant is None else grant.id,
         )
         self._event(
             f"call:{proposal.position}",
@@ -245,8 +261,9 @@ class MemoryJournal:
                 "tool_name": proposal.tool,
                 "args": args,
                 "position": str(proposal.position),
-                "decision": proposal.decision,
-            },
+                "decision": decision,
+            }
+            | ({} if grant is None else {"grant": {"id": grant.id, "rule": grant.rule, "given_by": grant.given_by}}),
         )
 
     def _move(self, position: Position, state: CallState, **fields: Any) -> None:

@@ -48,6 +48,9 @@ class MemoryRetention:
         ):
             return False
         told = any(row.new.execution_id == execution.id for row in self._state.deliveries.values())
+        kept_by = {g.execution_id for g in self._state.grants.values() if g.scope == "agent" and g.ended is None}
+        if any(member.id in kept_by for member in self._family(execution.id)):
+            return False
         return not (told or execution.id in self._state.hooks or self._sessions.holds(execution))
 
     def _family(self, execution_id: ExecutionId) -> list[Execution]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from agent_md.errors import StoreError, UnknownExecution, UnknownRequest
 from agent_md.executions.firings import FileState, Firing, FiringId, Followed, Pause
+from agent_md.executions.grants import Grant, GrantId
 from agent_md.executions.model import (
     BETWEEN,
     Answer,
@@ -81,6 +82,8 @@ class MemoryState:
         self.watched: dict[str, dict[str, FileState]] = {}
         self.tombstones: dict[ExecutionId, tuple[str, list[tuple[float, Any]]]] = {}
         """Agent, and time and cost of each turn, of executions that were removed."""
+        self.grants: dict[GrantId, Grant] = {}
+        self.last_grant = 0
         self.last_seq = 0
 
     @contextmanager
@@ -163,6 +166,7 @@ class MemoryState:
             payload=as_json(new.payload),
             response_schema=as_json(new.response_schema),
             preview=new.preview,
+            offer=new.offer,
             expires_at=None if new.expires_in is None else now + new.expires_in,
         )
         self.add_event(
@@ -181,10 +185,12 @@ class MemoryState:
         by: str,
         digest: str | None = None,
         at: float | None = None,
+        grant_id: GrantId | None = None,
     ) -> Answer:
         """Records the one answer of an open request, decided `at` a time before if that is given."""
         self.version += 1
-        answer = Answer(request.id, outcome, as_json(value), by, self.now() if at is None else at, self.now(), digest)
+        decided_at = self.now() if at is None else at
+        answer = Answer(request.id, outcome, as_json(value), by, decided_at, self.now(), digest, grant_id)
         self.requests[request.id] = replace(request, answer=answer)
         if outcome is not Outcome.CANCELLED:
             self.add_event(
@@ -192,7 +198,8 @@ class MemoryState:
                 f"answer:{request.id}",
                 EventType.RESUMED,
                 outcome.value,
-                {"request_id": request.id, "outcome": outcome, "value": answer.value, "answered_by": by},
+                {"request_id": request.id, "outcome": outcome, "value": answer.value, "answered_by": by}
+                | ({} if grant_id is None else {"grant_id": grant_id}),
             )
         return answer
 
@@ -226,6 +233,8 @@ class MemoryState:
                 of_turn.pop(key)
         for request in [r for r in self.requests.values() if r.execution_id == execution_id]:
             self.requests.pop(request.id)
+        for grant in [g for g in self.grants.values() if g.execution_id == execution_id]:
+            self.grants.pop(grant.id)
         for firing in [f for f in self.firings.values() if f.execution_id == execution_id]:
             reason = f"its execution {execution_id} was removed"
             self.firings[firing.id] = replace(firing, execution_id=None, reason=reason)

@@ -43,6 +43,7 @@ from agent_md.executions.model import (
 from agent_md.executions.spending import Refusal, RefusalKind, Verdict, judge
 from agent_md.ports import AnswerReceipt, Clock, Idempotency, NewAnswer, Workers
 from tests.support.memory_firings import MemoryFirings
+from tests.support.memory_grants import MemoryGrants
 from tests.support.memory_journal import MemoryJournal
 from tests.support.memory_outbox import MemoryOutbox
 from tests.support.memory_retention import MemoryRetention
@@ -61,6 +62,7 @@ class MemoryStore:
         self.sessions = MemorySessions(self._state)
         self.outbox = MemoryOutbox(self._state, workers)
         self.firings = MemoryFirings(self._state)
+        self.grants = MemoryGrants(self._state, self.sessions.holds)
         self.retention = MemoryRetention(self._state, self.sessions)
 
     # Executions
@@ -244,7 +246,7 @@ class MemoryStore:
             return deepcopy(execution)
 
     def journal(self, claim: Claim) -> MemoryJournal:
-        return MemoryJournal(self._state, claim, self._workers)
+        return MemoryJournal(self._state, self.grants, claim, self._workers)
 
     # What the journal holds
 
@@ -324,8 +326,11 @@ class MemoryStore:
             state.expire(named)
             with state.transaction():
                 fresh = self._undecided(answers)
+                self.grants.expire()
                 for answer in fresh:
-                    state.decide(state.request(answer.request_id), answer.outcome, answer.value, by, answer.digest)
+                    grant_id = None if answer.grant is None else self.grants.give(execution_id, answer.grant, by)
+                    request = state.request(answer.request_id)
+                    state.decide(request, answer.outcome, answer.value, by, answer.digest, grant_id=grant_id)
                 if fresh:
                     state.wake(execution_id)
                 claim = self._take_queued(execution_id, claim_for)
@@ -334,6 +339,7 @@ class MemoryStore:
 
     def settle_overdue(self) -> list[Answer]:
         with self._state.lock:
+            self.grants.expire()
             return deepcopy(self._state.expire(self._state.open_requests()))
 
     # Events

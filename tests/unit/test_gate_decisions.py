@@ -26,6 +26,7 @@ class FakeTool:
     description: str = "Shreds."
     options: ToolOptions = field(default_factory=ToolOptions)
     parameters: dict[str, Any] = field(default_factory=dict)
+    subjects_are_paths: bool = True
 
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
         if args.get("path") == "broken":

@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from agent_md.errors import CallClosed, CancelRequested, ClaimLost
+from agent_md.executions.grants import GrantId
 from agent_md.executions.model import (
     BETWEEN,
     CallEffect,
     CallOutcome,
     CallState,
     Claim,
+    Decision,
     EventType,
     NewRequest,
     Outcome,
@@ -28,7 +30,7 @@ from agent_md.executions.model import (
 )
 from agent_md.executions.spending import Budget, Judgement
 from agent_md.ports import Clock, Ending, NewAnswer, Workers
-from agent_md.stores.sqlite import shared_statements, spending
+from agent_md.stores.sqlite import grants, shared_statements, spending
 from agent_md.stores.sqlite.claims import add_attempt, place_in_flight
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import EXECUTION, OUTPUT, dump, to_execution
@@ -141,27 +143,39 @@ class SqliteJournal:
             return spending.reserve(self._db, self._claim, budget, self._workers)
 
     def _propose(self, proposal: Proposal, now: float) -> None:
+        grant = grants.first_usable(self._db, self._claim.execution_id, proposal.grants, now)
+        decision = proposal.decision if grant is None else Decision.RUN
         self._db.run(
-            "INSERT INTO calls (execution_id, turn, idx, call_id, tool, decision, reason, state, epoch)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO calls (execution_id, turn, idx, call_id, tool, decision, reason, state, epoch, grant_id)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             *(self._claim.execution_id, proposal.position.turn, proposal.position.index, proposal.call_id),
-            *(proposal.tool, proposal.decision, proposal.reason, CallState.PROPOSED, self._claim.epoch),
+            *(proposal.tool, decision, proposal.reason, CallState.PROPOSED, self._claim.epoch, grant and grant.id),
         )
         data = {
             "call_id": proposal.call_id,
             "tool_name": proposal.tool,
             "args": proposal.args,
             "position": str(proposal.position),
-            "decision": proposal.decision,
+            "decision": decision,
+            **({} if grant is None else {"grant": {"id": grant.id, "rule": grant.rule, "given_by": grant.given_by}}),
         }
         shown = f"{proposal.tool} → {json.dumps(proposal.args, ensure_ascii=False)}"
         self._event(f"call:{proposal.position}", EventType.TOOL_CALL, shown, data, now)
-        if proposal.request is not None:
+        if proposal.request is not None and grant is None:
             self._open(proposal.request, now)
 
-    def start_call(self, position: Position, args: dict[str, Any], effect: CallEffect | None) -> None:
+    def start_call(
+        self,
+        position: Position,
+        args: dict[str, Any],
+        effect: CallEffect | None,
+        *,
+        grant_id: GrantId | None = None,
+    ) -> None:
         with self._fenced():
             self._refuse_if_cancelled()
+            if grant_id is not None:
+                grants.refuse_if_revoked(self._db, grant_id)
             proposed = self._data_of(f"call:{position}")["args"]
             self._move(position, CallState.STARTED)
             self._db.run(

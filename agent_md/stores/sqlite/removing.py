@@ -13,6 +13,7 @@ from typing import Any
 from agent_md.executions.model import ExecutionId
 from agent_md.executions.retention import Removable
 from agent_md.stores.sqlite.database import Database
+from agent_md.stores.sqlite.grants import KEPT_BY_GRANTS
 from agent_md.stores.sqlite.initial_messages import LEFT_TRACES, SqliteOpenings, message_count, referred_to
 from agent_md.stores.sqlite.rows import ACTIVE, dump
 
@@ -29,11 +30,12 @@ AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.agent = x.agent AND s.session_i
                 AND s.deleted_at IS NULL AND x.id > s.floor)
 AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.execution_id = x.id)
 AND NOT EXISTS (SELECT 1 FROM webhook_targets w WHERE w.execution_id = x.id)
+AND x.id NOT IN ({KEPT_BY_GRANTS})
 AND NOT (EXISTS (SELECT 1 FROM specs p WHERE p.digest = x.spec_digest
                  AND json_array_length(p.body, '$.notify') > 0)
          AND EXISTS (SELECT 1 FROM events e WHERE e.execution_id = x.id
                      AND e.seq > (SELECT c.seq FROM webhook_cursor c)))"""
-"""Of an execution `x`: it ended by then, is in no session that lives, and no webhook is still to tell of it."""
+"""Of an execution `x`: it ended by then, is in no session that lives, no webhook is still to tell of it, and no grant keeps it."""
 
 _FAMILY = """
 WITH RECURSIVE family (id) AS (SELECT ? UNION ALL SELECT x.id FROM executions x JOIN family f ON x.parent_id = f.id)
@@ -57,6 +59,7 @@ _ROWS = (
     "DELETE FROM calls WHERE execution_id = ?",
     "DELETE FROM answers WHERE request_id IN (SELECT id FROM requests WHERE execution_id = ?)",
     "DELETE FROM requests WHERE execution_id = ?",
+    "DELETE FROM grants WHERE execution_id = ?",
     "DELETE FROM usage WHERE execution_id = ?",
     "DELETE FROM events WHERE execution_id = ?",
     "UPDATE firings SET reason = 'its execution ' || execution_id || ' was removed', execution_id = NULL"

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from agent_md.executions.grants import GrantOffer
 from agent_md.executions.model import (
     Answer,
     Call,
@@ -86,7 +87,7 @@ FROM executions x"""
 REQUEST = """
 SELECT r.id, r.execution_id, x.agent, r.turn, r.idx, r.source, r.kind, r.message, r.digest, r.occurrence, r.created_at,
        r.expires_at, r.body, a.outcome, a.value, a.answered_by, a.answered_at,
-       a.recorded_at, a.digest
+       a.recorded_at, a.digest, a.grant_id
 FROM requests r
 JOIN executions x ON x.id = r.execution_id
 LEFT JOIN answers a ON a.request_id = r.id"""
@@ -95,7 +96,7 @@ CALL = """
 SELECT c.turn, c.idx, c.call_id, c.tool, c.decision, c.reason, c.state, c.epoch, c.edited_args, c.effect_before,
        c.effect_after, c.outcome, proposed.data,
        coalesce(nullif(closed.message, ''), json_extract(closed.data, '$.message.data.content')),
-       t.ran, t.note, t.settled_by, t.settled_at
+       t.ran, t.note, t.settled_by, t.settled_at, c.grant_id
 FROM calls c
 LEFT JOIN settlements t ON t.execution_id = c.execution_id AND t.turn = c.turn AND t.idx = c.idx
 JOIN events proposed ON proposed.execution_id = c.execution_id AND proposed.key = 'call:' || c.turn || '.' || c.idx
@@ -110,7 +111,7 @@ FROM events"""
 
 _BODY = (
     *("action_digest", "tool_name", "tool_args", "options", "multi", "questions", "payload", "response_schema"),
-    *("preview", "tool_source"),
+    *("preview", "tool_source", "offer"),
 )
 
 
@@ -153,7 +154,7 @@ def to_execution(row: Any) -> Execution:
 
 
 def to_answer(row: Any) -> Answer:
-    return Answer(RequestId(row[0]), Outcome(row[1]), json.loads(row[2]), *row[3:7])
+    return Answer(RequestId(row[0]), Outcome(row[1]), json.loads(row[2]), *row[3:8])
 
 
 def to_request(row: Any) -> Request:
@@ -180,8 +181,13 @@ def to_request(row: Any) -> Request:
         payload=body.get("payload"),
         response_schema=body.get("response_schema"),
         preview=None if body.get("preview") is None else Preview(**body["preview"]),
-        answer=None if row[13] is None else to_answer((row[0], *row[13:19])),
+        offer=None if body.get("offer") is None else _to_offer(**body["offer"]),
+        answer=None if row[13] is None else to_answer((row[0], *row[13:20])),
     )
+
+
+def _to_offer(rule: str, tool_digest: str, subjects: list[str] | None) -> GrantOffer:
+    return GrantOffer(rule, tool_digest, _tuple(subjects))
 
 
 def _tuple(value: list[Any] | None) -> tuple[Any, ...] | None:
@@ -202,6 +208,7 @@ def to_call(row: Any) -> Call:
         outcome=None if row[11] is None else CallOutcome(row[11]),
         result=row[13],
         settlement=None if row[14] is None else Settlement(bool(row[14]), *row[15:18]),
+        grant_id=row[18],
     )
 
 

@@ -15,6 +15,7 @@ from agent_md.executions.model import (
     Status,
 )
 from agent_md.ports import NewAnswer
+from agent_md.stores.sqlite import grants
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import ACTIVE, dump, request_body, text_in
 
@@ -64,12 +65,15 @@ def open_request(db: Database, execution_id: ExecutionId, new: NewRequest, at: f
 def add_answer(
     db: Database, execution_id: ExecutionId, answer: NewAnswer, by: str, at: float, *, decided_at: float | None = None
 ) -> Answer:
-    """Decides an open request, at `decided_at` if that was before; its execution is not woken by this."""
-    decided = Answer(answer.request_id, answer.outcome, answer.value, by, decided_at or at, at, answer.digest)
+    """Decides an open request, at `decided_at` if that was before, with the grant that comes with it; its execution is not
+    woken by this."""
+    grant_id = None if answer.grant is None else grants.give(db, execution_id, answer.grant, by, at)
+    decided = Answer(answer.request_id, answer.outcome, answer.value, by, decided_at or at, at, answer.digest, grant_id)
     db.run(
-        "INSERT INTO answers (request_id, outcome, value, answered_by, answered_at, recorded_at, digest)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO answers (request_id, outcome, value, answered_by, answered_at, recorded_at, digest, grant_id)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         *(decided.request_id, decided.outcome, dump(decided.value), by, decided.answered_at, at, decided.digest),
+        grant_id,
     )
     if answer.outcome is not Outcome.CANCELLED:
         data = {
@@ -77,6 +81,7 @@ def add_answer(
             "outcome": answer.outcome,
             "value": answer.value,
             "answered_by": by,
+            **({} if grant_id is None else {"grant_id": grant_id}),
         }
         add_event(db, execution_id, f"answer:{answer.request_id}", EventType.RESUMED, str(answer.outcome), data, at)
     return decided

@@ -45,6 +45,7 @@ from agent_md.stores.sqlite import creating, settling, shared_statements, spendi
 from agent_md.stores.sqlite.claims import Claims
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.firings import SqliteFirings
+from agent_md.stores.sqlite.grants import SqliteGrants, expire, has_expired
 from agent_md.stores.sqlite.initial_messages import SqliteOpenings, messages_of
 from agent_md.stores.sqlite.journal import SqliteJournal
 from agent_md.stores.sqlite.outbox import SqliteOutbox
@@ -80,6 +81,7 @@ class SqliteStore:
         self.sessions = SqliteSessions(self._db, clock)
         self.outbox = SqliteOutbox(self._db, workers, clock)
         self.firings = SqliteFirings(self._db, clock)
+        self.grants = SqliteGrants(self._db, clock)
         self.retention = SqliteRetention(self._db, self._openings, clock)
 
     @classmethod
@@ -330,6 +332,7 @@ class SqliteStore:
     ) -> AnswerReceipt:
         with self._db.write():
             now = self._clock()
+            expire(self._db, now)
             shared_statements.expire_overdue(self._db, now, only=[answer.request_id for answer in answers])
             requests = [self.request(answer.request_id) for answer in answers]
             execution = self.execution(_same_execution(requests))
@@ -355,9 +358,10 @@ class SqliteStore:
     def settle_overdue(self) -> list[Answer]:
         now = self._clock()
         deadline = self.next_deadline()
-        if deadline is None or deadline > now:
+        if (deadline is None or deadline > now) and not has_expired(self._db, now):
             return []
         with self._db.write():
+            expire(self._db, now)
             return shared_statements.expire_overdue(self._db, now)
 
     # Events
