@@ -31,6 +31,7 @@ format: .venv/installed
 benchmark: .venv/installed
 	$(BIN)/python -m benchmarks.step_cost
 	$(BIN)/python -m benchmarks.waiting
+	$(BIN)/python -m benchmarks.start_up
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "agentmd needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'

@@ -19,8 +19,6 @@ from agent_md.agents.briefing import briefing
 from agent_md.agents.current import CurrentAgents
 from agent_md.agents.registry import Registry
 from agent_md.agents.spec import AgentSpec, ModelRef
-from agent_md.assembly import Assembly
-from agent_md.drift import drift_of
 from agent_md.engines.hand_back import HandBack
 from agent_md.errors import AgentDisabled, UnknownExecution
 from agent_md.executions.chat_messages import human_message
@@ -38,26 +36,24 @@ from agent_md.executions.model import (
     TriggerKind,
     WorkerId,
 )
-from agent_md.models.images import refuse_images
 from agent_md.ports import Idempotency, Journal, NewAnswer, ProgressSink, Store
-from agent_md.preflight import Preflight
-from agent_md.runner.responding import choose_request, new_answer
-from agent_md.runner.retrying import first_messages_again
 from agent_md.settings import Settings
 from agent_md.stores.processes import Process, holders_of
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.state_dir import make_state_dir
 from agent_md.stores.workers import LockWorkers, WorkerHandle
-from agent_md.tools.base import Tool, declaration
 
 if TYPE_CHECKING:
+    from agent_md.assembly import Assembly
     from agent_md.graph.run_context import RunContext
     from agent_md.models.pricing import Prices
+    from agent_md.preflight import Preflight
     from agent_md.reloading.loop import Announce
     from agent_md.reloading.reloading import Reloading
     from agent_md.runner.advance import Runner
     from agent_md.runner.retention import Threads
     from agent_md.stores.checkpoints import Checkpoints
+    from agent_md.tools.base import Tool
     from agent_md.triggers.hooks import HookReceiver
     from agent_md.triggers.loop import TriggerLoop
     from agent_md.triggers.starting import FiringStarter
@@ -86,8 +82,24 @@ class App:
         """Parts are made once, also when several threads ask for them first."""
         self.worked_on: set[ExecutionId] = set()
         """The executions that this process drove or followed; who ends it may have to tell of them."""
-        self.parts = Assembly(settings, self.give_back.ask)
-        self.checks = Preflight(self.parts, lambda: self.registry, self._run_context, lambda: self.reading_store)
+        self._parts: Assembly | None = None
+
+    @property
+    def parts(self) -> Assembly:
+        """What agents are made of here."""
+        from agent_md.assembly import Assembly
+
+        with self._opening:
+            if self._parts is None:
+                self._parts = Assembly(self.settings, self.give_back.ask)
+            return self._parts
+
+    @cached_property
+    def checks(self) -> Preflight:
+        """What keeps agents from running here."""
+        from agent_md.preflight import Preflight
+
+        return Preflight(self.parts, lambda: self.registry, self._run_context, lambda: self.reading_store)
 
     @property
     def registry(self) -> Registry:
@@ -196,6 +208,8 @@ class App:
         created: unknown, invalid or disabled agent, no key, an image that the model does not take, a limit that cannot be kept, rules that name unknown tools,
         a conversation that waits (ConversationWaiting), money that is spent (BudgetSpent), a session that is busy or not there.
         """
+        from agent_md.models.images import refuse_images
+
         spec = self.runnable_spec(name, model)
         refuse_images(spec.model, [said or {}])
         system, human = self.parts.prompt(spec, args, message)
@@ -227,6 +241,8 @@ class App:
         """A new execution of the same agent, as its file is now, in the same session, told what the failed one was told:
         its system text and its message. Raises as `start` does; DrivenElsewhere for one that has not ended, UsageError
         for one that succeeded."""
+        from agent_md.runner.retrying import first_messages_again
+
         messages = first_messages_again(self.store, failed)
         spec = self.runnable_spec(failed.agent)
         return self.store.create(
@@ -260,7 +276,9 @@ class App:
 
     def drift_of(self, requests: Collection[Request]) -> dict[RequestId, tuple[Drift, ...]]:
         """What is no longer as it was when each request was asked, or its execution started."""
-        return drift_of(requests, self.reading_store, self.registry, self.parts)
+        from agent_md.drift import drift_of
+
+        return drift_of(requests, self.reading_store, self.registry, lambda name: self.parts.tool_source(name))
 
     def spec_of(self, execution: Execution) -> AgentSpec:
         """The spec that an execution started with."""
@@ -268,6 +286,8 @@ class App:
 
     def choose_request(self, execution: Execution, wanted: str | None, *, prefix: bool = False) -> Request:
         """The request of an execution that is meant; see `agent_md.runner.responding.choose_request`."""
+        from agent_md.runner.responding import choose_request
+
         return choose_request(execution, self.store.requests(execution.id), wanted, prefix=prefix)
 
     def new_answer(
@@ -275,6 +295,8 @@ class App:
     ) -> NewAnswer:
         """The validated answer to a request; nothing is recorded. `scopes` that a grant may have, the default first; None =
         those of the execution. Raises AnswerRefused."""
+        from agent_md.runner.responding import new_answer
+
         allowed = scopes_of(execution) if scopes is None else scopes
         return new_answer(request, response, _Editing(self, execution), allowed)
 
@@ -298,6 +320,7 @@ class App:
         from agent_md.graph.run_context import RunContext
         from agent_md.models.spec_model import SpecModel
         from agent_md.models.usage import usage_of
+        from agent_md.tools.base import declaration
 
         prices = self.parts.prices  # a mistake in them is told before a model is asked
         tools = self.parts.tools(spec, lenient=True)
@@ -442,7 +465,8 @@ class App:
 
     def close(self) -> None:
         """Ends the loops of tools, frees the worker and closes the databases."""
-        self.parts.close()
+        if self._parts is not None:
+            self._parts.close()
         if self._worker is not None and self._store is not None:
             self._store.forget_worker(self._worker.id)
             self._worker.close()

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from agent_md.agents.registry import Registry
 from agent_md.agents.spec import AgentSpec
-from agent_md.assembly import Assembly
 from agent_md.executions.model import Drift, Execution, Request, RequestId, ToolSource
 from agent_md.ports import Store
-from agent_md.tools.tool_modules import ModuleUnusable
+
+if TYPE_CHECKING:
+    from agent_md.tools.tool_modules import Source
 
 __all__ = ["drift_of", "spec_drift"]
 
 
 def drift_of(
-    requests: Collection[Request], store: Store, registry: Registry, parts: Assembly
+    requests: Collection[Request], store: Store, registry: Registry, source_of: Callable[[str], Source]
 ) -> dict[RequestId, tuple[Drift, ...]]:
     """What has drifted for each of the requests. Files are looked at once, however many requests there are.
+    `source_of` gives the source of a tool module, or raises ModuleUnusable.
 
     A tool counts only while its request is open: then an answer would be given to another source than the one shown.
     """
     executions = store.executions(ids={request.execution_id for request in requests})
-    look = _Look(store, registry, parts)
+    look = _Look(store, registry, source_of)
     specs = {execution.id: look.at_spec(execution) for execution in executions}
     return {request.id: (*specs[request.execution_id], *look.at_tool(request)) for request in requests}
 
@@ -46,10 +49,10 @@ def spec_drift(started: AgentSpec, now: AgentSpec | None) -> tuple[Drift, ...]:
 class _Look:
     """One look at the files, kept for all executions and requests that have the same."""
 
-    def __init__(self, store: Store, registry: Registry, parts: Assembly) -> None:
+    def __init__(self, store: Store, registry: Registry, source_of: Callable[[str], Source]) -> None:
         self._store = store
         self._registry = registry
-        self._parts = parts
+        self._source_of = source_of
         self._specs: dict[tuple[str, str], tuple[Drift, ...]] = {}
         self._sources: dict[str, str | None] = {}
 
@@ -75,9 +78,11 @@ class _Look:
         return (Drift.TOOL,)
 
     def _is_as(self, asked: ToolSource) -> bool:
+        from agent_md.tools.tool_modules import ModuleUnusable
+
         if asked.module not in self._sources:
             try:
-                self._sources[asked.module] = self._parts.tool_source(asked.module).digest
+                self._sources[asked.module] = self._source_of(asked.module).digest
             except ModuleUnusable:
                 self._sources[asked.module] = None
         return self._sources[asked.module] == asked.digest

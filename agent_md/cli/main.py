@@ -18,26 +18,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from agent_md import __version__
-from agent_md.cli.commands import (
-    cancel,
-    chat,
-    checkpoint,
-    completion,
-    explain,
-    info,
-    list_agents,
-    logs,
-    new,
-    pending,
-    respond,
-    resume,
-    retry,
-    run,
-    schedule,
-    server,
-    settle,
-    validate,
-)
+from agent_md.cli.command_group import CommandGroup
 from agent_md.cli.exit_codes import INTERRUPTED
 from agent_md.cli.terminal.output import NoReader, give_up, note, remark
 from agent_md.cli.terminal.standard_streams import person
@@ -49,33 +30,13 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="agentmd",
+    cls=CommandGroup,
     help="Run AI agents written as markdown: they pause for you, survive a crash, and do each thing once.",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-
-app.command()(run.run)
-app.command()(chat.chat)
-app.command()(pending.pending)
-app.command()(respond.respond)
-app.command()(resume.resume)
-app.command()(retry.retry)
-app.command()(cancel.cancel)
-app.command()(settle.settle)
-app.command()(new.new)
-app.command("list")(list_agents.list_agents)
-app.command()(logs.logs)
-app.command()(validate.validate)
-app.command()(explain.explain)
-app.command()(info.info)
-app.command()(schedule.schedule)
-app.command()(checkpoint.checkpoint)
-app.command()(server.start)
-app.command()(server.stop)
-app.command()(server.status)
-app.command()(completion.completion)
 
 
 _EXTRA = re.compile(r"unexpected extra arguments?(?:\(s\))? \((?P<what>.+)\)")
@@ -155,7 +116,7 @@ def _secure_streams() -> None:
 
 def _run() -> int:
     try:
-        if completion.complete(sys.argv[1:], lambda: typer.main.get_command(app)):
+        if sys.argv[1:2] == ["completion"] and _completed(sys.argv[1:]):
             return 0
         result = app(standalone_mode=False, prog_name="agentmd")
     except typer.TyperException as error:
@@ -175,6 +136,12 @@ def _run() -> int:
     except Exception as error:
         return _unforeseen(error)
     return result if isinstance(result, int) else 0
+
+
+def _completed(arguments: list[str]) -> bool:
+    from agent_md.cli.commands.completion import complete
+
+    return complete(arguments, lambda: typer.main.get_command(app))
 
 
 def _in_words(error: OSError) -> str:
