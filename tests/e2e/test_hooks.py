@@ -102,12 +102,12 @@ def test_it_is_the_same_delivery_after_a_restart(folder: AgentFolder) -> None:
     folder.agent("keeper", [{"text": "Done."}], WEBHOOK)
     with Server(folder.path, "--port", "0", env=ENV) as server:
         first = [by_tcp(server, standard(BODY, "1")), by_tcp(server, github(b"x", "2"), b"x")]
+        for execution in (1, 2):
+            wait_for(server.client, execution, "success")
         server.kill()
     assert [status for status, _ in first] == [202, 202]
     with Server(folder.path, "--port", "0", env=ENV) as server:
         assert [by_tcp(server, standard(BODY, "1")), by_tcp(server, github(b"x", "3"), b"x")] == first
-        for execution in (1, 2):
-            wait_for(server.client, execution, "success")
     with folder.store() as store:
         assert [execution.trigger for execution in store.executions()] == [TriggerKind.WEBHOOK] * 2
 

@@ -48,7 +48,7 @@ class Served:
         hub = Hub(app.store)
         engine = LocalEngine(app.store, app.runner(), hub, app.worker, max_concurrent=1, drive_alone=alone)
         self.context = ServerContext(app, hub, engine, lambda: None)
-        self._transport = httpx.ASGITransport(make_application(self.context, "key"))
+        self.transport = httpx.ASGITransport(make_application(self.context, "key"))
 
     async def send(
         self,
@@ -59,7 +59,7 @@ class Served:
         method: str = "POST",
         address: str = "http://127.0.0.1:8000",
     ) -> httpx.Response:
-        async with httpx.AsyncClient(transport=self._transport, base_url=address) as client:
+        async with httpx.AsyncClient(transport=self.transport, base_url=address) as client:
             return await client.request(method, f"/agents/{agent}/hooks", headers=headers, content=content)
 
     async def started(self, headers: Any, content: bytes | AsyncIterator[bytes] = BODY, **more: Any) -> int:
@@ -219,7 +219,7 @@ class TestRefusing:
             "/hooks",
             "//agents/keeper/hooks",
         ):
-            async with httpx.AsyncClient(transport=served._transport, base_url="http://127.0.0.1:8000") as client:
+            async with httpx.AsyncClient(transport=served.transport, base_url="http://127.0.0.1:8000") as client:
                 answer = await client.post(path, headers=github(BODY), content=BODY)
             assert answer.status_code == 401, path
 
