@@ -477,11 +477,14 @@ class Store(Protocol):
         agent: str | Collection[str] | None = None,
         session_id: str | None = None,
         unknown: bool | None = None,
+        since: float | None = None,
+        saying: str | None = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Execution]:
         """Newest first. Without `statuses`, and with None, all match; `ids` are the only ones wanted; `agent` is one name,
-        or any of several; `unknown`: whether there are `unknown_calls`."""
+        or any of several; `unknown`: whether there are `unknown_calls`; `since`: created then or later; `saying`: one of
+        their events `says` it (`executions.search`)."""
 
     def agent_names(self) -> list[str]:
         """The agents that have executions, sorted, as each was written when it ran."""

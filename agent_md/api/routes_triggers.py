@@ -13,9 +13,10 @@ from agent_md.api.errors import documented
 from agent_md.api.strict_body import StrictRoute
 from agent_md.api.trigger_schemas import ComingFire, FiringEntry, PauseBody, Scheduler
 from agent_md.errors import UsageError
+from agent_md.executions.days import instant_of
 from agent_md.executions.firings import FiringState
 from agent_md.serialization import firing_shape, iso_time
-from agent_md.triggers.coming import coming, instant_of
+from agent_md.triggers.coming import coming
 from agent_md.triggers.fire_times import at_text, zone_of
 
 __all__ = ["router", "scheduler_status"]

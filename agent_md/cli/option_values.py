@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+import time
+from contextlib import suppress
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from agent_md.agents.formats import duration
 from agent_md.agents.model_names import parse_model
 from agent_md.agents.spec import ModelRef
 from agent_md.cli.views.visible_text import one_line
+from agent_md.executions.days import instant_of
 from agent_md.executions.model import ExecutionId
 
 __all__ = [
@@ -22,6 +27,7 @@ __all__ = [
     "execution_number",
     "model_ref",
     "session_id",
+    "since",
 ]
 
 _LONGEST_ID = 200
@@ -42,6 +48,18 @@ def execution_number(text: str) -> ExecutionId:
             f"{text!r} is not the number of an execution (`agentmd pending` and `agentmd logs` show them)"
         )
     return ExecutionId(int(text))
+
+
+def since(text: str) -> float:
+    """The instant that a duration before now (`2h`), or a time in ISO 8601, names; in seconds since 1970."""
+    with suppress(ValueError):
+        return time.time() - duration(text)
+    try:
+        return instant_of(text, datetime.now().astimezone().tzinfo)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is neither a duration such as 30m, 2h or 7d nor a time such as 2026-03-29T02:30"
+        ) from None
 
 
 def session_id(text: str) -> str:

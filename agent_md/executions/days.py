@@ -1,10 +1,11 @@
-"""Days as the people have them who set limits for a day."""
+"""Times as people write them, and days as they have them."""
 
 from __future__ import annotations
 
 import time
+from datetime import datetime, tzinfo
 
-__all__ = ["local_midnight"]
+__all__ = ["instant_of", "local_midnight"]
 
 
 def local_midnight(at: float) -> float:
@@ -14,3 +15,12 @@ def local_midnight(at: float) -> float:
     """
     day = time.localtime(at)
     return time.mktime((day.tm_year, day.tm_mon, day.tm_mday, 0, 0, 0, 0, 0, -1))
+
+
+def instant_of(text: str, zone: tzinfo | None) -> float:
+    """Seconds since 1970 of a time in ISO 8601; one without an offset is of `zone`. Raises ValueError."""
+    try:
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo is not None else at.replace(tzinfo=zone)).timestamp()
+    except (ValueError, OverflowError):
+        raise ValueError(f"{text!r} is no time; write it as 2026-03-29, 2026-03-29T02:30 or with an offset") from None

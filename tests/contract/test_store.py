@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from agent_md.errors import ConversationWaiting, UnknownExecution
 from agent_md.executions.model import EventType, ExecutionId, NewExecution, Outcome, Status, TriggerKind
-from agent_md.ports import Store
+from agent_md.ports import Ending, Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import (
     SPEC,
@@ -21,6 +22,7 @@ from tests.support.scenes import (
     approve,
     ask,
     begin,
+    deny,
     gate_request,
     human,
     journal_of,
@@ -249,6 +251,33 @@ class TestReading:
         assert found(agent=("writer", "reader", "nobody")) == [waiting.id, running.id, queued.id]
         assert found(agent=()) == []
         assert store.agent_names() == ["reader", "writer"]
+
+    def test_those_since_a_time(self, store: Store, clock: ManualClock) -> None:
+        first = begin(store)
+        clock.advance(10)
+        second = begin(store, session_id="b")
+        assert [x.id for x in store.executions(since=second.created_at)] == [second.id]
+        assert [x.id for x in store.executions(since=first.created_at, limit=1)] == [second.id]
+        assert [x.id for x in store.executions(since=first.created_at)] == [second.id, first.id]
+        assert store.executions(since=second.created_at + 1) == []
+
+    def test_those_in_which_something_was_said(self, store: Store) -> None:
+        asked, (request,) = parked(store, text="Clean up")
+        store.record_answers([replace(deny(request), value={"approved": False, "reason": "Größe 5%"})], by="ann")
+        failed = begin(store, session_id="b")
+        journal_of(store, failed).finish(Ending(Status.ERROR, error="The model is OVERLOADED"))
+
+        def found(text: str, **filters: Any) -> list[int]:
+            return [execution.id for execution in store.executions(saying=text, **filters)]
+
+        for said in ("GRÖSSE 5%", "größe 5%", "clean UP", "turn 0", "A.MD", "Run file_read at 0.0?", "FILE_"):
+            assert found(said) == [asked.id], said
+        assert found("overloaded") == [failed.id]
+        assert found("overloaded", statuses=[Status.QUEUED]) == []
+        assert found("") == [failed.id, asked.id]
+        for unsaid in ("reason", "5_", "%a", "ann", "\x00", "\udcff", "content"):
+            assert found(unsaid) == [], unsaid
+        assert found("", limit=1) == [failed.id]
 
     def test_counts_by_status(self, store: Store) -> None:
         begin(store, worker=None)

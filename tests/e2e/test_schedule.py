@@ -99,6 +99,7 @@ def test_what_was_skipped_is_shown_with_its_reason_and_a_pause_of_all_is_not_end
         assert folder.cli("schedule", *pause).code == 0
     with Server(folder.path):
         until(lambda: firings(folder))
+        until(lambda: "skipped" in (folder.path / ".agentmd/agentmd.log").read_text())
     text = " ".join(folder.cli("schedule", "tidy", "--skipped", "-n", "1").out.split())
     assert text.startswith("Due Agent Trigger Skipped because")
     assert "tidy schedule paused" in text

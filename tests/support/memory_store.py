@@ -40,6 +40,7 @@ from agent_md.executions.model import (
     StepRecord,
     WorkerId,
 )
+from agent_md.executions.search import says
 from agent_md.executions.spending import Refusal, RefusalKind, Verdict, judge
 from agent_md.ports import AnswerReceipt, Clock, Idempotency, NewAnswer, Workers
 from tests.support.memory_firings import MemoryFirings
@@ -153,6 +154,8 @@ class MemoryStore:
         agent: str | Collection[str] | None = None,
         session_id: str | None = None,
         unknown: bool | None = None,
+        since: float | None = None,
+        saying: str | None = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Execution]:
@@ -166,6 +169,8 @@ class MemoryStore:
                 and (agents is None or execution.agent in agents)
                 and session_id in (None, execution.session_id)
                 and unknown in (None, execution.unknown_calls > 0)
+                and (since is None or execution.created_at >= since)
+                and (saying is None or any(says(e.type, e.message, e.data, saying) for e in self.events(execution.id)))
             ]
             return deepcopy(_page(found, limit, offset))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,13 +12,13 @@ import typer
 from agent_md.app import App
 from agent_md.cli.agent_notes import abandoned_among
 from agent_md.cli.command_context import WorkspaceOption, each_change, screen
-from agent_md.cli.option_values import JsonOption, execution_number
+from agent_md.cli.option_values import JsonOption, execution_number, since
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.tables import executions_table, refusals_table
 from agent_md.cli.views.timeline import Timeline
 from agent_md.cli.views.visible_text import json_line
 from agent_md.errors import UsageError
-from agent_md.executions.model import Event, EventType, Execution, ExecutionId
+from agent_md.executions.model import Event, EventType, Execution, ExecutionId, Status
 from agent_md.executions.spending import Refusal
 from agent_md.serialization import event_shape, execution_shape, refusal_shape
 
@@ -46,6 +46,29 @@ def logs(
             parser=execution_number,
         ),
     ] = None,
+    statuses: Annotated[
+        list[Status] | None,
+        typer.Option("--status", help="Only those with this status; repeat it for several.", show_default=False),
+    ] = None,
+    saying: Annotated[
+        str | None,
+        typer.Option(
+            "--grep",
+            metavar="TEXT",
+            help="Only those in which this was said, in upper or lower case: by a message, a call, an answer, an error.",
+            show_default=False,
+        ),
+    ] = None,
+    begun: Annotated[
+        float | None,
+        typer.Option(
+            "--since",
+            metavar="TIME",
+            help="Only those since then: 30m, 2h, 7d, or a time in ISO 8601.",
+            show_default=False,
+            parser=since,
+        ),
+    ] = None,
     unknown: Annotated[
         bool, typer.Option("--unknown", help="Only those with calls that may have run, and that nobody has settled.")
     ] = False,
@@ -62,7 +85,8 @@ def logs(
 
     Example: agentmd logs -e 42
     """
-    _check_one_kind(execution, agent, unknown=unknown, refused=refused)
+    filters = {"--status": statuses, "--grep": saying, "--unknown": unknown or None}
+    _check_one_kind(execution, agent, {**filters, "--since": begun}, refused=refused)
     if execution is not None:
         _timeline(workspace, ExecutionId(execution), follow=follow, as_json=as_json)
         return
@@ -71,29 +95,41 @@ def logs(
         name = None if agent is None else _known_name(app, agent)
         agents = None if name is None else (name,)
         if refused:
-            _refused(app.reading_store.refusals(agents=agents, limit=min(number, _MOST)), as_json=as_json)
+            recent = app.reading_store.refusals(agents=agents, limit=min(number, _MOST))
+            _refused([refusal for refusal in recent if refusal.at >= (begun or 0.0)], as_json=as_json)
             continue
-        found = app.reading_store.executions(agent=name, unknown=unknown or None, limit=min(number, _MOST))
+        found = app.reading_store.executions(
+            agent=name,
+            statuses=statuses or (),
+            unknown=unknown or None,
+            since=begun,
+            saying=saying,
+            limit=min(number, _MOST),
+        )
+        chosen = begun is not None or any(value is not None for value in filters.values())
         if as_json:
             say(json_line([execution_shape(item) for item in found]))
         elif unknown and not found:
             say("No call may have run without anybody knowing.")
+        elif chosen:
+            news.say(found, abandoned_among(app, found), nothing="No such executions.")
         else:
             news.say(found, abandoned_among(app, found))
-            if not unknown:
-                since = found[-1].created_at if len(found) >= number else 0.0
-                news.say_refused(app.reading_store.refusals(agents=agents, limit=_RECENT), since)
+            oldest = found[-1].created_at if len(found) >= number else 0.0
+            news.say_refused(app.reading_store.refusals(agents=agents, limit=_RECENT), oldest)
 
 
-def _check_one_kind(execution: int | None, agent: str | None, *, unknown: bool, refused: bool) -> None:
+def _check_one_kind(execution: int | None, agent: str | None, filters: Mapping[str, object], *, refused: bool) -> None:
+    given = [name for name, value in filters.items() if value is not None]
     if execution is not None and agent is not None:
         raise UsageError(f"-e {execution} names one execution, {agent!r} an agent: give one of them")
     if execution is not None and refused:
         raise UsageError(f"-e {execution} names one execution, and --refused those that never were: give one of them")
-    if execution is not None and unknown:
-        raise UsageError(f"-e {execution} names one execution, and --unknown finds them: give one of them")
-    if refused and unknown:
-        raise UsageError("--refused are runs that never were, --unknown executions with calls: give one of them")
+    if execution is not None and given:
+        raise UsageError(f"-e {execution} names one execution, and {given[0]} finds them: give one of them")
+    wrong = [name for name in given if name != "--since"]
+    if refused and wrong:
+        raise UsageError(f"--refused are runs that never were, and {wrong[0]} is of executions: give one of them")
 
 
 class _News:
@@ -103,12 +139,12 @@ class _News:
         self._shown: dict[ExecutionId, tuple[Execution, bool]] | None = None
         self._refused: list[Refusal] = []
 
-    def say(self, found: Sequence[Execution], left: Collection[ExecutionId]) -> None:
-        """Shows executions; `left` are those whose process died."""
+    def say(self, found: Sequence[Execution], left: Collection[ExecutionId], *, nothing: str = "") -> None:
+        """Shows executions, or says `nothing` if there are none; `left` are those whose process died."""
         before, now = self._shown, {execution.id: (execution, execution.id in left) for execution in found}
         only = [number for number, state in now.items() if before.get(number) != state] if before else None
         if now != before and (only is None or only):
-            say(*executions_table(found, screen(), left=left, only=only))
+            say(*([nothing] if nothing and not found else executions_table(found, screen(), left=left, only=only)))
         self._shown = now
 
     def say_refused(self, found: Sequence[Refusal], since: float) -> None:

@@ -18,6 +18,7 @@ from agent_md.cli.terminal.output import note, say
 from agent_md.cli.views.columns import columns
 from agent_md.cli.views.visible_text import json_line, one_line
 from agent_md.errors import UsageError
+from agent_md.executions.days import instant_of
 from agent_md.executions.firings import FiringState, Pause
 from agent_md.serialization import firing_shape
 
@@ -83,7 +84,7 @@ def _change(app: App, what: str, agent: str | None) -> None:
 
 
 def _show(app: App, name: str | None, number: int, begin: str | None, *, as_json: bool) -> None:
-    from agent_md.triggers.coming import coming, instant_of
+    from agent_md.triggers.coming import coming
     from agent_md.triggers.fire_times import at_text, zone_of
 
     registry = app.registry

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,12 @@ class Database:
     def all(self, sql: str, *parameters: Any) -> list[Any]:
         with self._lock, self._in_words():
             return self._execute(sql, parameters).fetchall()
+
+    def function(self, name: str, function: Callable[..., Any]) -> None:
+        """Lets statements call a function of Python with as many arguments as it has. It must not raise."""
+        count = len(signature(function).parameters)
+        with self._lock, self._in_words():
+            self._connection.create_function(name, count, function, deterministic=True)
 
     def _execute(self, sql: str, parameters: Sequence[Any]) -> sqlite3.Cursor:
         try:

@@ -44,6 +44,7 @@ from agent_md.ports import AnswerReceipt, Clock, Idempotency, Journal, NewAnswer
 from agent_md.stores.sqlite import creating, settling, shared_statements, spending
 from agent_md.stores.sqlite.claims import Claims
 from agent_md.stores.sqlite.database import Database
+from agent_md.stores.sqlite.execution_filter import conditions
 from agent_md.stores.sqlite.firings import SqliteFirings
 from agent_md.stores.sqlite.grants import SqliteGrants, expire, has_expired
 from agent_md.stores.sqlite.initial_messages import SqliteOpenings, messages_of
@@ -176,25 +177,17 @@ class SqliteStore:
         agent: str | Collection[str] | None = None,
         session_id: str | None = None,
         unknown: bool | None = None,
+        since: float | None = None,
+        saying: str | None = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Execution]:
-        wanted: dict[str, Collection[str] | None] = {
-            "x.agent": (agent,) if isinstance(agent, str) else agent,
-            "x.session_id": None if session_id is None else (session_id,),
-            "x.status": sorted(statuses) or None,
-        }
-        given = {column: values for column, values in wanted.items() if values is not None}
-        # as constants of the statement, so that each can use its index
-        conditions = [f"{column} IN ({', '.join('?' * len(values))})" for column, values in given.items()]
-        values = [value for values in given.values() for value in values]
-        if ids is not None:
-            conditions.append("x.id IN (SELECT value FROM json_each(?))")
-            values.append(json.dumps(list(ids)))
-        if unknown is not None:
-            conditions.append(settling.HAS_UNKNOWN if unknown else f"NOT {settling.HAS_UNKNOWN}")
+        agents = (agent,) if isinstance(agent, str) else agent
+        where, values = conditions(
+            *(self._db, ids, statuses, agents, session_id), unknown=unknown, since=since, saying=saying
+        )
         rows = self._db.all(
-            f"{EXECUTION} WHERE {' AND '.join(conditions) or 'TRUE'} ORDER BY x.id DESC LIMIT ? OFFSET ?",
+            f"{EXECUTION} WHERE {where} ORDER BY x.id DESC LIMIT ? OFFSET ?",
             *(*values, -1 if limit is None else limit, offset),
         )
         return [to_execution(row) for row in rows]

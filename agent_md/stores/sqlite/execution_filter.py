@@ -1,0 +1,56 @@
+"""Which executions are wanted, as a condition on the rows of `EXECUTION`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+from agent_md.executions.model import EventType, ExecutionId, Status
+from agent_md.executions.search import says
+from agent_md.stores.sqlite.database import Database
+from agent_md.stores.sqlite.settling import HAS_UNKNOWN
+
+__all__ = ["conditions"]
+
+_SAYING = "EXISTS (SELECT 1 FROM events e WHERE e.execution_id = x.id AND says(e.type, e.message, e.data, ?))"
+
+
+def conditions(
+    db: Database,
+    ids: Collection[ExecutionId] | None,
+    statuses: Collection[Status],
+    agents: Collection[str] | None,
+    session_id: str | None,
+    *,
+    unknown: bool | None,
+    since: float | None,
+    saying: str | None,
+) -> tuple[str, list[Any]]:
+    """The condition with its values, for the filters of `Store.executions`."""
+    wanted: dict[str, Collection[str] | None] = {
+        "x.agent": agents,
+        "x.session_id": None if session_id is None else (session_id,),
+        "x.status": sorted(statuses) or None,
+    }
+    given = {column: values for column, values in wanted.items() if values is not None}
+    # as constants of the statement, so that each can use its index
+    found = [f"{column} IN ({', '.join('?' * len(values))})" for column, values in given.items()]
+    values: list[Any] = [value for values in given.values() for value in values]
+    if ids is not None:
+        found.append("x.id IN (SELECT value FROM json_each(?))")
+        values.append(json.dumps(list(ids)))
+    if unknown is not None:
+        found.append(HAS_UNKNOWN if unknown else f"NOT {HAS_UNKNOWN}")
+    if since is not None:
+        found.append("x.created_at >= ?")
+        values.append(since)
+    if saying is not None:
+        db.function("says", _says)
+        found.append(_SAYING)
+        values.append(saying)
+    return " AND ".join(found) or "TRUE", values
+
+
+def _says(kind: str, message: str, data: str, wanted: str) -> bool:
+    return says(EventType(kind), message, json.loads(data), wanted)
