@@ -290,6 +290,12 @@ class App:
 
         return choose_request(execution, self.store.requests(execution.id), wanted, prefix=prefix)
 
+    def choose_answered(self, execution: Execution, wanted: str | None) -> Request:
+        """The request whose answer is to be retracted; see `agent_md.runner.responding.choose_answered`."""
+        from agent_md.runner.responding import choose_answered
+
+        return choose_answered(execution, self.store.requests(execution.id), wanted)
+
     def new_answer(
         self, execution: Execution, request: Request, response: Any, *, scopes: Sequence[GrantScope] | None = None
     ) -> NewAnswer:

@@ -14,6 +14,7 @@ __all__ = [
     "AgentmdError",
     "AnswerConflict",
     "AnswerRefused",
+    "AnswerRetracted",
     "BudgetSpent",
     "CallClosed",
     "CancelRequested",
@@ -35,6 +36,8 @@ __all__ = [
     "MissingKey",
     "ModelFailed",
     "NeverAsked",
+    "NotRetractable",
+    "NothingToRetract",
     "NothingToSettle",
     "OpenFilesLimit",
     "OutOfResources",
@@ -219,6 +222,35 @@ class AnswerConflict(AgentmdError):
         self.recorded_at = recorded_at
 
 
+class AnswerRetracted(AnswerConflict):
+    """The answer to the request was retracted, by `retracted_by` at `retracted_at`, and the question is asked anew as the
+    request `replaced_by`. `outcome` is `retracted`; who answered, and when, is said of the retracted answer."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        answered_by: str,
+        answered_at: float,
+        recorded_at: float,
+        retracted_by: str,
+        retracted_at: float,
+        replaced_by: str,
+    ) -> None:
+        super().__init__(message, "retracted", answered_by, answered_at, recorded_at)
+        self.retracted_by = retracted_by
+        self.retracted_at = retracted_at
+        self.replaced_by = replaced_by
+
+
+class NothingToRetract(UsageError):
+    """The request is open: there is no answer to retract."""
+
+
+class NotRetractable(AgentmdError):
+    """The answer cannot be retracted: the call acted on it, or no human gave it. Nothing was changed."""
+
+
 class SettledOtherwise(AgentmdError):
     """The call was settled otherwise before. `ran`, `settled_by`, `settled_at` say how, by whom and when."""
 
@@ -359,6 +391,8 @@ _CODES: dict[type[AgentmdError], Codes] = {
     UnknownCall: Codes(2, 404),
     UnknownGrant: Codes(2, 404),
     NothingToSettle: Codes(2, 409),
+    NothingToRetract: Codes(2, 409),
+    NotRetractable: Codes(6, 409),
     SettledOtherwise: Codes(6, 409),
     NeverAsked: Codes(2, 404),
     SeveralOpen: Codes(2, 409),

@@ -44,6 +44,7 @@ from agent_md.executions.model import (
     Proposal,
     Request,
     RequestId,
+    Retraction,
     Settlement,
     Status,
     StepRecord,
@@ -209,25 +210,41 @@ class Journal(Protocol):
         args: dict[str, Any],
         effect: CallEffect | None,
         *,
+        answered: Collection[RequestId] = (),
         grant_id: GrantId | None = None,
     ) -> None:
         """Moves a call to `started` with the arguments it runs with. The effect comes after this, never before.
 
-        With nothing written it raises CancelRequested when the execution is to be cancelled, and GrantLapsed when the
-        grant `grant_id`, by which the call is to begin, was revoked."""
+        `answered` are the requests whose answers led to this; from now on no answer to the call can be retracted. With
+        nothing written it raises AnswerRetracted when one of those was retracted before, GrantLapsed when the grant
+        `grant_id`, by which the call is to begin, was revoked, and CancelRequested when the execution is to be
+        cancelled."""
 
     def put_back(self, position: Position, state: CallState) -> None:
-        """Undoes `start_call` of a call of which nothing was begun: it has this state again."""
+        """Undoes `start_call` of a call of which nothing was begun: it has this state again. The answers that led to it
+        still cannot be retracted."""
 
-    def pause_call(self, position: Position, requests: Sequence[NewRequest]) -> None:
+    def pause_call(
+        self, position: Position, requests: Sequence[NewRequest], *, answered: Collection[RequestId] = ()
+    ) -> None:
         """Moves a call to `paused` and opens the requests (`interrupt`) it waits for; those there are left alone.
 
-        Raises CallClosed with nothing written for a tool's requests when the call is not `started` by this driver."""
+        With nothing written it raises CallClosed for a tool's requests when the call is not `started` by this driver, and
+        AnswerRetracted as `start_call` does."""
 
     def finish_call(
-        self, position: Position, state: CallState, outcome: CallOutcome, text: str, message: dict[str, Any]
+        self,
+        position: Position,
+        state: CallState,
+        outcome: CallOutcome,
+        text: str,
+        message: dict[str, Any],
+        *,
+        answered: Collection[RequestId] = (),
     ) -> None:
-        """Closes a call with its result (`tool_result`): `message` is the tool message in stored form."""
+        """Closes a call with its result (`tool_result`): `message` is the tool message in stored form.
+
+        Raises AnswerRetracted as `start_call` does, with nothing written."""
 
     def begin_step(self, position: Position, number: int, function: str) -> None:
         """Notes that step `number` of a call starts. The effect comes after this.
@@ -582,10 +599,20 @@ class Store(Protocol):
         request. A `waiting` execution becomes `queued`, or `running` of `claim_for` with the next epoch, in the same
         transaction; a `queued` one is taken too when `claim_for` is given. The first answer wins: equal answers again
         give the first receipt's answers with `recorded` False. Raises UnknownRequest; AnswerConflict when one was
-        decided otherwise, its deadline included: an answer after `expires_at` records the expiry and loses to it.
+        decided otherwise, its deadline included: an answer after `expires_at` records the expiry and loses to it;
+        AnswerRetracted when the answer to one was retracted, whatever this one is.
 
         The `grant` of an answer is given in the same transaction; one that still holds, with the same rule, scope and
         tool, is extended if it would end before, and stays as it is if not."""
+
+    def retract(self, request_id: RequestId, *, by: str) -> Retraction:
+        """Retracts the answer to a request before the call acts on it (`retracted`), and opens the request that asks
+        again (`interrupt`): the same question with the same deadline, which may have passed. An execution that had
+        nothing else to go on with is `waiting` again. The grant that was given with the answer is revoked. Gives the first
+        retraction if there was one before.
+
+        With nothing changed it raises UnknownRequest, NothingToRetract for an open one, NotRetractable when the call has
+        acted on the answer, or when no human gave it."""
 
     def settle_overdue(self) -> list[Answer]:
         """Records `expired` by `timeout` for every open request whose deadline has passed; wakes their executions. Also

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from agent_md.agents.spec import AgentSpec
 from agent_md.executions.chat_messages import reply
 from agent_md.executions.firings import Firing
-from agent_md.executions.model import Call, CallState, Drift, Event, EventType, Execution, Request
+from agent_md.executions.model import Call, CallState, Drift, Event, EventType, Execution, Request, Retraction
 from agent_md.executions.sessions import Session, SessionStatus, error_of
 from agent_md.executions.spending import Refusal
 from agent_md.executions.views import preview_shape, unknown_call_view
@@ -36,6 +36,7 @@ __all__ = [
     "iso_time",
     "refusal_shape",
     "request_shape",
+    "retraction_shape",
     "run_event_line",
     "session_shape",
     "session_summary",
@@ -71,13 +72,15 @@ def duration_text(seconds: float | None) -> str | None:
 
 
 def request_shape(request: Request, *, drift: Sequence[Drift], path: Sequence[PathStep] = ()) -> dict[str, Any]:
-    """A request, with its decision if there is one.
+    """A request, with its decision if there is one. `outcome` of one whose answer was retracted is `retracted`; the answer
+    itself stays.
 
     `path` runs from the root execution to the asking one; `execution_id` and `agent_id` are the root's. Without a path
     the execution that asks is its own root. `drift`: what is no longer as it was when it was asked.
     """
     steps = path or (PathStep(request.execution_id, request.agent),)
-    answer = request.answer
+    answer, retraction = request.given, request.retraction
+    outcome = None if answer is None else str(answer.outcome)
     return {
         "execution_id": steps[0].execution_id,
         "agent_id": steps[0].agent,
@@ -98,11 +101,27 @@ def request_shape(request: Request, *, drift: Sequence[Drift], path: Sequence[Pa
         "created_at": iso_time(request.created_at),
         "expires_at": iso_time(request.expires_at),
         "path": [{"execution_id": step.execution_id, "agent_id": step.agent} for step in steps],
-        "outcome": None if answer is None else str(answer.outcome),
+        "outcome": outcome if retraction is None else "retracted",
         "answer": None if answer is None else answer.value,
         "answered_by": None if answer is None else answer.answered_by,
         "answered_at": None if answer is None else iso_time(answer.answered_at),
         "recorded_at": None if answer is None else iso_time(answer.recorded_at),
+        "retracted_by": None if retraction is None else retraction.retracted_by,
+        "retracted_at": None if retraction is None else iso_time(retraction.retracted_at),
+        "replaced_by": None if retraction is None else retraction.replaced_by,
+        "replaces": request.replaces,
+    }
+
+
+def retraction_shape(execution_id: int, retraction: Retraction) -> dict[str, Any]:
+    """The retraction of an answer: `replaced_by` is the id of the request that asks again."""
+    return {
+        "status": "retracted",
+        "execution_id": execution_id,
+        "request_id": retraction.answer.request_id,
+        "retracted_by": retraction.retracted_by,
+        "retracted_at": iso_time(retraction.retracted_at),
+        "replaced_by": retraction.replaced_by,
     }
 
 

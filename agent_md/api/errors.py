@@ -13,6 +13,7 @@ from agent_md.api.schemas import Conflict, Detail, Invalid
 from agent_md.errors import (
     AgentmdError,
     AnswerConflict,
+    AnswerRetracted,
     ConversationWaiting,
     SessionBusy,
     SettledOtherwise,
@@ -65,15 +66,23 @@ def _beside(error: AgentmdError) -> dict[str, Any]:
     if isinstance(error, SeveralSessions):
         return {"agents": list(error.agents)}
     if isinstance(error, AnswerConflict):
-        return {
-            "outcome": error.outcome,
-            "answered_by": error.answered_by,
-            "answered_at": iso_time(error.answered_at),
-            "recorded_at": iso_time(error.recorded_at),
-        }
+        return _decided(error)
     if isinstance(error, SettledOtherwise):
         return {"ran": error.ran, "settled_by": error.settled_by, "settled_at": iso_time(error.settled_at)}
     return {}
+
+
+def _decided(error: AnswerConflict) -> dict[str, Any]:
+    decided = {
+        "outcome": error.outcome,
+        "answered_by": error.answered_by,
+        "answered_at": iso_time(error.answered_at),
+        "recorded_at": iso_time(error.recorded_at),
+    }
+    if isinstance(error, AnswerRetracted):
+        decided |= {"retracted_by": error.retracted_by, "retracted_at": iso_time(error.retracted_at)}
+        decided |= {"replaced_by": error.replaced_by}
+    return decided
 
 
 async def _invalid(_request: Request, error: Exception) -> JSONResponse:

@@ -22,6 +22,7 @@ from agent_md.api.schemas import (
     RefusedRun,
     RespondAnswer,
     RespondBody,
+    RetractAnswer,
     RetryAnswer,
     SettleBody,
     StatusName,
@@ -35,7 +36,14 @@ from agent_md.executions.answers import client_name
 from agent_md.executions.model import POSITION, ExecutionId, Position, Status, TriggerKind
 from agent_md.executions.settling import checked_note
 from agent_md.runner.retrying import what_ran
-from agent_md.serialization import event_shape, execution_detail, execution_shape, refusal_shape, unknown_call_shape
+from agent_md.serialization import (
+    event_shape,
+    execution_detail,
+    execution_shape,
+    refusal_shape,
+    retraction_shape,
+    unknown_call_shape,
+)
 
 __all__ = ["router"]
 
@@ -166,6 +174,26 @@ async def respond(context: Context, execution_id: _Id, body: RespondBody) -> dic
     context.store.record_answers([answer], by=by)
     context.hub.stored()
     return {"status": "resuming", "execution_id": execution.id}
+
+
+@router.delete(
+    "/executions/{execution_id}/requests/{request_id}/answer",
+    response_model=RetractAnswer,
+    responses=documented(404, 409, 422),
+)
+async def retract(
+    context: Context,
+    execution_id: _Id,
+    request_id: str,
+    by: Annotated[str | None, Query(description="Who retracts it; recorded as `http:NAME`.")] = None,
+) -> dict[str, Any]:
+    """Retracts a human's answer before its call acts on it, and asks again. The same again gives the first retraction."""
+    name = _LOCAL if by is None else client_name("http", by)
+    execution = context.store.execution(ExecutionId(execution_id))
+    request = context.app.choose_request(execution, request_id)
+    retraction = context.store.retract(request.id, by=name)
+    context.hub.stored()
+    return retraction_shape(execution.id, retraction)
 
 
 @router.post(

@@ -29,6 +29,7 @@ __all__ = [
     "Reloaded",
     "RespondAnswer",
     "RespondBody",
+    "RetractAnswer",
     "RetryAnswer",
     "RunAnswer",
     "RunBody",
@@ -70,6 +71,9 @@ class Conflict(Detail):
     answered_by: str | None = None
     answered_at: str | None = None
     recorded_at: str | None = None
+    retracted_by: str | None = Field(default=None, description="Who retracted the answer, so that it is asked again.")
+    retracted_at: str | None = None
+    replaced_by: str | None = Field(default=None, description="The id of the request that asks again.")
     ran: bool | None = Field(default=None, description="How the call was settled.")
     settled_by: str | None = None
     settled_at: str | None = None
@@ -259,11 +263,28 @@ class PendingRequest(Open):
     created_at: str
     expires_at: str | None
     path: list[PathStep]
-    outcome: str | None = Field(description="How it was decided; null while it is open.")
+    outcome: str | None = Field(
+        description="How it was decided; null while it is open, `retracted` if it does not count."
+    )
     answer: Any
     answered_by: str | None
     answered_at: str | None = Field(description="When it was decided; of what has expired, its deadline.")
     recorded_at: str | None = Field(description="When that was recorded; later only for what has expired.")
+    retracted_by: str | None = Field(description="Who retracted the answer.")
+    retracted_at: str | None
+    replaced_by: str | None = Field(description="The id of the request that asks again after the retraction.")
+    replaces: str | None = Field(description="The id of the request whose answer was retracted: this one asks again.")
+
+
+class RetractAnswer(Open):
+    """An answer that was retracted."""
+
+    status: Literal["retracted"]
+    execution_id: int
+    request_id: str
+    retracted_by: str
+    retracted_at: str
+    replaced_by: str = Field(description="The id of the request that asks again.")
 
 
 class UnknownCall(Open):

@@ -17,7 +17,7 @@ from agent_md.serialization import iso_time, run_event_line
 __all__ = ["event_line", "execution_stream", "global_stream", "told"]
 
 _BATCH = 200
-_GLOBAL = (EventType.SYSTEM, EventType.WAITING, EventType.RESUMED, EventType.COMPLETE)
+_GLOBAL = (EventType.SYSTEM, EventType.WAITING, EventType.RESUMED, EventType.RETRACTED, EventType.COMPLETE)
 
 
 async def execution_stream(
@@ -123,6 +123,9 @@ def _of_all(context: ServerContext, event: Event) -> bytes:
         case EventType.RESUMED:
             data |= {"request_id": event.data["request_id"], "outcome": event.data["outcome"]}
             return sse_message("execution_resumed", data, event.seq)
+        case EventType.RETRACTED:
+            data |= {"request_id": event.data["request_id"], "replaced_by": event.data["replaced_by"]}
+            return sse_message("answer_retracted", data, event.seq)
         case _:
             data |= {"status": event.data["status"], "duration_ms": event.data["duration_ms"]}
             return sse_message("execution_completed", data, event.seq)

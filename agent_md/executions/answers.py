@@ -16,9 +16,11 @@ from agent_md.executions.schemas import check_answer
 __all__ = [
     "DENIED",
     "POLICY",
+    "SCRIPT",
     "check_json",
     "client_name",
     "denial_text",
+    "given_by_human",
     "same_answer",
     "validate_response",
     "without_shown_args",
@@ -28,6 +30,8 @@ DENIED = "Action denied by user"
 _DENIED_BY_POLICY = "Action denied by policy"
 POLICY = "policy"
 """Who denies where nobody may be asked."""
+SCRIPT = "script"
+"""Who answers from the script of an agent's model."""
 
 _OURS = frozenset(
     (
@@ -114,6 +118,12 @@ def client_name(channel: str, name: str) -> str:
             f"alone, which is recorded as {channel}:NAME. Nothing was answered"
         )
     return f"{channel}:{name}"
+
+
+def given_by_human(answer: Answer) -> bool:
+    """Whether a human answered, and not a deadline, an end, a policy or a script."""
+    machine = answer.answered_by in (POLICY, SCRIPT)
+    return answer.outcome not in (Outcome.EXPIRED, Outcome.CANCELLED) and not machine
 
 
 def denial_text(answer: Answer) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from datetime import datetime, tzinfo
 
-__all__ = ["instant_of", "local_midnight"]
+__all__ = ["instant_of", "local_midnight", "utc_text"]
 
 
 def local_midnight(at: float) -> float:
@@ -24,3 +24,8 @@ def instant_of(text: str, zone: tzinfo | None) -> float:
         return (at if at.tzinfo is not None else at.replace(tzinfo=zone)).timestamp()
     except (ValueError, OverflowError):
         raise ValueError(f"{text!r} is no time; write it as 2026-03-29, 2026-03-29T02:30 or with an offset") from None
+
+
+def utc_text(at: float) -> str:
+    """A time as the messages of errors have it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))

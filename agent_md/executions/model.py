@@ -41,6 +41,7 @@ __all__ = [
     "RequestId",
     "RequestKind",
     "RequestSource",
+    "Retraction",
     "Settlement",
     "Status",
     "StepRecord",
@@ -171,6 +172,7 @@ class EventType(StrEnum):
     INTERRUPT = "interrupt"
     WAITING = "waiting"
     RESUMED = "resumed"
+    RETRACTED = "retracted"
     FINAL_ANSWER = "final_answer"
     COMPLETE = "complete"
 
@@ -267,6 +269,8 @@ class RequestContent:
     tool_source: ToolSource | None = None
     """Of a custom tool: what its source was. None for other tools, and in requests of older versions."""
     occurrence: int = 0
+    """How often the question was asked before: of the gate, by this call; of a tool, in one pass of it and after
+    retractions."""
     tool_name: str | None = None
     tool_args: dict[str, Any] | None = None
     options: tuple[str, ...] | None = None
@@ -303,21 +307,42 @@ class Answer:
     recorded_at: float
     digest: str | None = None
     grant_id: GrantId | None = None
+    used_at: float | None = None
+    """When the call acted on it: it was started, paused again or closed. From then on the answer cannot be retracted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retraction:
+    """The retraction of an answer, before the call acted on it. `replaced_by` is the request that asks again."""
+
+    answer: Answer
+    retracted_by: str
+    retracted_at: float
+    replaced_by: RequestId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request(RequestContent):
-    """A stored request with its decision, if there is one."""
+    """A stored request with its decision, if there is one. It has an `answer`, or a `retraction`, or is open."""
 
     execution_id: ExecutionId
     agent: str
     created_at: float
     expires_at: float | None = None
     answer: Answer | None = None
+    """The answer that counts: None when it was retracted."""
+    retraction: Retraction | None = None
+    replaces: RequestId | None = None
+    """The request whose answer was retracted, so that this one asks again."""
 
     @property
     def open(self) -> bool:
-        return self.answer is None
+        return self.answer is None and self.retraction is None
+
+    @property
+    def given(self) -> Answer | None:
+        """The answer that it was given, whether it counts or was retracted."""
+        return self.answer if self.retraction is None else self.retraction.answer
 
     def time_left(self, now: float) -> float | None:
         """Seconds until it expires; None = it never does. Never more than it was given: the clock may be set back."""

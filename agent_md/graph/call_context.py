@@ -15,13 +15,14 @@ import re
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agent_md.errors import CallClosed, CancelRequested, ToolError, UnknownExecution
+from agent_md.executions.asked_again import first_id
 from agent_md.executions.model import (
     Answer,
     Call,
@@ -70,15 +71,14 @@ class _Raised:
 class RunningCall:
     """`agent_md.sdk.CallContext` of one pass of one call; made anew for each pass. Safe to use from several threads."""
 
-    def __init__(self, run_context: RunContext, call: Call, plan: Plan) -> None:
+    def __init__(self, run_context: RunContext, call: Call, plan: Plan, requests: Sequence[Request]) -> None:
+        """`requests` are those of the call that count, all decided."""
         self._run_context = run_context
         self._call = call
         self._plan = plan
         self._lock = threading.Lock()
         self._known: dict[RequestId, Request] = {
-            request.id: request
-            for request in run_context.store.requests(run_context.execution_id)
-            if request.position == call.position and request.source is RequestSource.TOOL
+            first_id(request.id): request for request in requests if request.source is RequestSource.TOOL
         }
         self._seen: set[RequestId] = set()
         self._occurrences: Counter[str] = Counter()

@@ -15,6 +15,7 @@ from agent_md.agents.grant_rules import fits, proposed_rule
 from agent_md.agents.rules import Verdict, decide
 from agent_md.agents.spec import AgentSpec
 from agent_md.errors import InvalidArguments, ToolError
+from agent_md.executions.asked_again import id_of_occurrence
 from agent_md.executions.grants import Grant, GrantId, GrantOffer
 from agent_md.executions.model import (
     Decision,
@@ -137,7 +138,7 @@ def confirmation(
     """The request to confirm exactly this action, with the arguments that the tool will get; `occurrence` counts the requests of the call, `why` says what is new."""
     message = f"Confirm {tool.name} {json.dumps(args, ensure_ascii=False)}"
     return NewRequest(
-        id=RequestId(f"{execution_id}-{position}" + (f"-again{occurrence}" if occurrence else "")),
+        id=id_of_occurrence(RequestId(f"{execution_id}-{position}"), occurrence),
         position=position,
         source=RequestSource.GATE,
         kind=RequestKind.CONFIRM,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from langgraph.types import interrupt
 
 from agent_md.errors import (
     AgentmdError,
+    AnswerRetracted,
     CancelRequested,
     ClaimLost,
     GrantLapsed,
@@ -32,6 +34,7 @@ from agent_md.executions.model import (
     Outcome,
     Position,
     Request,
+    RequestId,
     RequestSource,
 )
 from agent_md.graph.call_context import RunningCall
@@ -73,16 +76,26 @@ class ToolNode:
     async def __call__(self, state: CallTask) -> dict[str, list[BaseMessage]]:
         position = Position(state["turn"], state["index"])
         while True:
-            self._wait(position)
+            requests = self._decided(position)
             call = self._call(position)
             if call.state.closed:
                 return _in_thread(self._message(call, call.outcome or CallOutcome.UNKNOWN, call.result or ""))
-            result = await self._advance(call, asks=state["decision"] == Decision.ASK)
-            if isinstance(result, End):
-                steps = self._run_context.store.steps(self._run_context.execution_id, position)
-                return self._close(call, with_steps(result, steps))
-            self._run_context.journal.pause_call(position, result.requests)
-            self._run_context.sink.stored()
+            with suppress(AnswerRetracted):  # since they were read; the question is open again
+                closed = await self._go_on(call, requests, asks=state["decision"] == Decision.ASK)
+                if closed is not None:
+                    return closed
+
+    async def _go_on(
+        self, call: Call, requests: Sequence[Request], *, asks: bool
+    ) -> dict[str, list[BaseMessage]] | None:
+        """One pass of the call: its message when it is closed, None when it asks. Raises AnswerRetracted."""
+        result = await self._advance(call, requests, asks=asks)
+        if isinstance(result, End):
+            steps = self._run_context.store.steps(self._run_context.execution_id, call.position)
+            return self._close(call, with_steps(result, steps), requests)
+        self._run_context.journal.pause_call(call.position, result.requests, answered=_ids(requests))
+        self._run_context.sink.stored()
+        return None
 
     def _call(self, position: Position) -> Call:
         call = self._run_context.store.call(self._run_context.execution_id, position)
@@ -90,13 +103,15 @@ class ToolNode:
             raise AgentmdError(f"execution {self._run_context.execution_id} has no call {position} in its journal")
         return call
 
-    def _requests(self, position: Position) -> list[Request]:
-        everything = self._run_context.store.requests(self._run_context.execution_id)
-        return [request for request in everything if request.position == position]
-
-    def _wait(self, position: Position) -> None:
-        """Parks the task while a request of the call is open. What wakes it means nothing: the store has the answers."""
-        while open_ids := [request.id for request in self._requests(position) if request.open]:
+    def _decided(self, position: Position) -> list[Request]:
+        """The requests of the call, but those whose answer was retracted; parks the task while one is open. What wakes it
+        means nothing: the store has the answers."""
+        while True:
+            everything = self._run_context.store.requests(self._run_context.execution_id)
+            requests = [each for each in everything if each.position == position and each.retraction is None]
+            open_ids = [request.id for request in requests if request.open]
+            if not open_ids:
+                return requests
             interrupt({"requests": open_ids})
 
     def _message(self, call: Call, outcome: CallOutcome, text: str) -> ToolMessage:
@@ -106,25 +121,29 @@ class ToolNode:
             text = for_model(text, f"{self._run_context.execution_id}-{call.position}", limit)
         return tool_message(self._run_context.execution_id, call, outcome, text)
 
-    def _close(self, call: Call, end: End) -> dict[str, list[BaseMessage]]:
+    def _close(self, call: Call, end: End, requests: Sequence[Request]) -> dict[str, list[BaseMessage]]:
         text = storable(end.text)
         message = self._message(call, end.outcome, text)
-        self._run_context.journal.finish_call(call.position, end.state, end.outcome, text, to_stored(message))
+        self._run_context.journal.finish_call(
+            call.position, end.state, end.outcome, text, to_stored(message), answered=_ids(requests)
+        )
         self._run_context.sink.stored()
         return _in_thread(message)
 
-    async def _advance(self, call: Call, *, asks: bool) -> End | _Ask:
+    async def _advance(self, call: Call, requests: Sequence[Request], *, asks: bool) -> End | _Ask:
         if call.decision is Decision.REFUSE:
             return End(CallState.FINISHED, CallOutcome.REFUSED, call.reason or "")
-        gate = [request for request in self._requests(call.position) if request.source is RequestSource.GATE]
+        gate = [request for request in requests if request.source is RequestSource.GATE]
         if denial := _denial(gate):
             return End(CallState.FINISHED, CallOutcome.DENIED, denial_text(denial))
-        result = await self._advance_allowed(call, gate, asks=asks)
+        result = await self._advance_allowed(call, requests, gate, asks=asks)
         if isinstance(result, End) and any(_edited_args(request) is not None for request in gate):
             return result.with_note(EDITED)
         return result
 
-    async def _advance_allowed(self, call: Call, gate: list[Request], *, asks: bool) -> End | _Ask:
+    async def _advance_allowed(
+        self, call: Call, requests: Sequence[Request], gate: list[Request], *, asks: bool
+    ) -> End | _Ask:
         tool = self._run_context.tools.get(call.tool)
         if tool is None:
             return _gone(call)
@@ -135,15 +154,15 @@ class ToolNode:
             if settled is SettledState.CHANGED:
                 return await self._ask_anew(call, tool, call.args, gate, _changed("by someone else while the call ran"))
         if gate:
-            return await self._run_approved(call, tool, gate)
+            return await self._run_approved(call, tool, requests, gate)
         if asks or call.decision is Decision.ASK:
             raise AgentmdError(
                 f"call {call.position} of execution {self._run_context.execution_id} has lost its request"
             )
-        return await self._run_unasked(call, tool)
+        return await self._run_unasked(call, tool, requests)
 
-    async def _run_unasked(self, call: Call, tool: Tool) -> End | _Ask:
-        asked_by = {request.action_digest for request in self._requests(call.position)} - {None}
+    async def _run_unasked(self, call: Call, tool: Tool, requests: Sequence[Request]) -> End | _Ask:
+        asked_by = {request.action_digest for request in requests} - {None}
         grant_id = None if call.state is CallState.PAUSED else call.grant_id  # what has begun goes on without it
         for _ in range(_REPLANS):
             try:
@@ -152,7 +171,7 @@ class ToolNode:
                     return await self._ask_anew(call, tool, call.args, [], _changed("since it asked"))
                 if grant_id is not None:
                     self._check_grant(grant_id, tool, plan)
-                return await self._perform(call, tool, args, plan, grant_id)
+                return await self._perform(call, tool, args, plan, requests, grant_id)
             except GrantLapsed as lapsed:
                 return await self._ask_anew(call, tool, call.args, [], _because(str(lapsed)))
             except TargetChanged as error:
@@ -170,7 +189,9 @@ class ToolNode:
         if given_for != tool_digest(tool, plan):
             raise GrantLapsed(f"{tool.name} was changed since grant {grant_id} was given")
 
-    async def _run_approved(self, call: Call, tool: Tool, gate: list[Request]) -> End | _Ask:
+    async def _run_approved(
+        self, call: Call, tool: Tool, requests: Sequence[Request], gate: list[Request]
+    ) -> End | _Ask:
         request = gate[-1]
         edited = _edited_args(request)
         given = request.tool_args if edited is None else edited
@@ -179,7 +200,7 @@ class ToolNode:
         try:
             args, plan = await self._planned(tool, given)
             if plan.digest == (request.answer.digest or request.digest):
-                return await self._perform(call, tool, args, plan)
+                return await self._perform(call, tool, args, plan, requests)
         except TargetChanged:
             pass
         except ToolError as error:
@@ -204,12 +225,20 @@ class ToolNode:
         return _Ask((request,))
 
     async def _perform(
-        self, call: Call, tool: Tool, args: dict[str, Any], plan: Plan, grant_id: GrantId | None = None
+        self,
+        call: Call,
+        tool: Tool,
+        args: dict[str, Any],
+        plan: Plan,
+        requests: Sequence[Request],
+        grant_id: GrantId | None = None,
     ) -> End | _Ask:
-        """One pass of the tool; `started` is stored before it. Raises TargetChanged when nothing was done, GrantLapsed when
-        the grant does not allow it any more."""
-        running = RunningCall(self._run_context, call, plan)
-        self._run_context.journal.start_call(call.position, args, plan.effect, grant_id=grant_id)
+        """One pass of the tool; `started` is stored before it. When nothing was done it raises TargetChanged,
+        AnswerRetracted, and GrantLapsed when the grant does not allow it any more."""
+        running = RunningCall(self._run_context, call, plan, requests)
+        self._run_context.journal.start_call(
+            call.position, args, plan.effect, answered=_ids(requests), grant_id=grant_id
+        )
         token = current_call.set(running)
         try:
             async with asyncio.timeout(tool.options.timeout) as limit:
@@ -263,6 +292,10 @@ def _changed(since: str) -> Callable[[Plan], str]:
         return f"{target or 'its source'} {changed} {since}"
 
     return why
+
+
+def _ids(requests: Sequence[Request]) -> list[RequestId]:
+    return [request.id for request in requests]
 
 
 def _in_thread(message: ToolMessage) -> dict[str, list[BaseMessage]]:

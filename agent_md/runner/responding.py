@@ -7,12 +7,13 @@ from typing import Any, Protocol
 
 from agent_md.errors import AnswerRefused, NeverAsked, SeveralOpen, ToolError, UnknownRequest, UsageError
 from agent_md.executions.answers import validate_response, without_shown_args
+from agent_md.executions.asked_again import is_retractable, retracted
 from agent_md.executions.grants import GrantScope
 from agent_md.executions.model import Execution, Request, RequestKind
 from agent_md.ports import NewAnswer
 from agent_md.runner.granting import new_grant, remembered
 
-__all__ = ["Editing", "choose_request", "new_answer"]
+__all__ = ["Editing", "choose_answered", "choose_request", "new_answer", "refuse_asked_again"]
 
 
 class Editing(Protocol):
@@ -32,7 +33,8 @@ def choose_request(
     the one decided last.
 
     `requests` are all of the execution, oldest first. Raises NeverAsked, UnknownRequest, SeveralOpen naming the open
-    ones, UsageError for a prefix that fits several.
+    ones, UsageError for a prefix that fits several, and AnswerRetracted for an open one that is not named and asks again
+    after a retraction: who answers may mean the question before.
     """
     if not requests:
         raise NeverAsked(f"execution {execution.id} ({execution.agent}) has never asked anything")
@@ -45,8 +47,42 @@ def choose_request(
             f"execution {execution.id} has {len(ids)} open requests, and none was named: {', '.join(ids)}", ids
         )
     if still_open:
+        refuse_asked_again(requests, still_open[0])
         return still_open[0]
-    return max(requests, key=lambda request: request.answer.recorded_at if request.answer else 0.0)
+    return max(requests, key=lambda request: request.given.recorded_at if request.given else 0.0)
+
+
+def refuse_asked_again(requests: Sequence[Request], unnamed: Request) -> None:
+    """Raises AnswerRetracted if an open request that nobody named asks again after a retraction."""
+    for request in requests:
+        if request.id == unnamed.replaces and request.retraction is not None:
+            raise retracted(request, request.retraction)
+
+
+def choose_answered(execution: Execution, requests: Sequence[Request], wanted: str | None) -> Request:
+    """The request whose answer is meant by who retracts one: the named one, whose id may be cut short, else the only one
+    whose answer can be retracted, else the one that was retracted last, else the one decided last.
+
+    Raises as `choose_request`; SeveralOpen names those whose answer can be retracted.
+    """
+    if not requests:
+        raise NeverAsked(f"execution {execution.id} ({execution.agent}) has never asked anything")
+    if wanted is not None:
+        return _named(execution, requests, wanted, prefix=True)
+    candidates = [request for request in requests if request.answer is not None and is_retractable(request.answer)]
+    if len(candidates) > 1 or any(request.replaces is not None for request in candidates):
+        ids = tuple(request.id for request in candidates)
+        raise SeveralOpen(
+            f"execution {execution.id} was answered more than once; say with --request which answer is meant: "
+            f"{', '.join(ids)}",
+            ids,
+        )
+    if candidates:
+        return candidates[0]
+    before = [request for request in requests if request.retraction is not None]
+    if before:
+        return max(before, key=lambda request: request.retraction.retracted_at if request.retraction else 0.0)
+    return max(requests, key=lambda request: request.given.recorded_at if request.given else 0.0)
 
 
 def _named(execution: Execution, requests: Sequence[Request], wanted: str, *, prefix: bool) -> Request:

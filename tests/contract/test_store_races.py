@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -9,11 +10,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from agent_md.errors import AnswerConflict, ClaimLost, ConversationWaiting
+from agent_md.errors import AnswerConflict, AnswerRetracted, ClaimLost, ConversationWaiting, NotRetractable
 from agent_md.executions.model import Answer, Claim, Outcome, RequestId, Status, WorkerId
 from agent_md.ports import Store
 from tests.support.clock import ManualClock
-from tests.support.scenes import W1, approve, ask, begin, deny, journal_of, parked, record, succeed, types_of
+from tests.support.scenes import FIRST, W1, approve, ask, begin, deny, journal_of, parked, record, succeed, types_of
 from tests.support.workers import FakeWorkers
 
 RACERS = 20
@@ -64,6 +65,30 @@ class TestRaces:
         assert (len(same), len(conflicts)) == (10, 10)
         assert {(c.outcome, c.answered_by) for c in conflicts} == {(stored.outcome, stored.answered_by)}
         assert types_of(stores[0], waiting.id).count("resumed") == 1
+
+    def test_a_retraction_and_the_start_of_the_call_cannot_both_happen(self, stores: list[Store]) -> None:
+        journal = journal_of(stores[0], begin(stores[0]))
+        [asked] = ask(journal)
+        stores[0].record_answers([approve(asked)], by="me")
+
+        def start_or_retract(number: int) -> str:
+            try:
+                if number == RACERS // 2:
+                    journal.start_call(FIRST, {"path": "a.md"}, None, answered=[asked])
+                    return "started"
+                stores[1].retract(asked, by=f"racer-{number}")
+            except (AnswerRetracted, NotRetractable) as lost:
+                return type(lost).__name__
+            return "retracted"
+
+        results = Counter(race(start_or_retract))
+        assert results in (
+            {"started": 1, "NotRetractable": RACERS - 1},
+            {"AnswerRetracted": 1, "retracted": RACERS - 1},
+        )
+        execution_id = journal.claim.execution_id
+        assert types_of(stores[0], execution_id).count("retracted") == int("retracted" in results)
+        assert len(stores[0].open_requests()) == int("retracted" in results)
 
     def test_one_recorder_takes_the_execution(self, stores: list[Store]) -> None:
         waiting, ids = parked(stores[0], count=RACERS)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.support.gates import GATES, open_gate, until_begun
 from tests.support.server import Server, respond, run, take, wait_for
 from tests.support.waiting import until
 from tests.support.world import World
@@ -429,3 +430,69 @@ def test_a_run_without_money_is_refused_and_logged(server: Server) -> None:
     assert logged["reason"] == refused.body["detail"]
     assert server.client.get("/refusals?agent=worker").body == []
     assert server.client.get("/executions?limit=1000").body == before
+
+
+class TestRetraction:
+    def test_of_an_answer_that_its_call_has_not_acted_on(self, server: Server) -> None:
+        """A second call of the message still runs, so the answered one has not started."""
+        folder = server.workspace / "agents/_config"
+        (folder / "tools/gates.py").write_text(GATES)
+        agent = server.workspace / "agents/worker.md"
+        agent.write_text(agent.read_text().replace("[effects]", "[effects, gates]"))
+        turns = [{"calls": [{"name": "gated"}, {"name": "danger", "args": {"key": "A"}}]}, {"text": "End."}]
+        (folder / "scripts/worker.yaml").write_text(json.dumps({"conversations": [{"turns": turns}]}))
+        with server.client.stream("/events/stream") as events:
+            execution = run(server.client)
+            until_begun(server.workspace)
+            asked = f"{execution}-0.1"
+            respond(server.client, execution, {"approved": True}, asked)
+            route = f"/executions/{execution}/requests/{asked}/answer"
+            refused = server.client.request("DELETE", f"{route}?by=timeout")
+            assert (refused.status, "names agentmd's own" in refused.body["detail"]) == (422, True)
+            done = server.client.request("DELETE", f"{route}?by=bob")
+            again = f"{asked}-again1"
+            assert (done.status, done.body) == (
+                200,
+                {
+                    "status": "retracted",
+                    "execution_id": execution,
+                    "request_id": asked,
+                    "retracted_by": "http:bob",
+                    "retracted_at": done.body["retracted_at"],
+                    "replaced_by": again,
+                },
+            )
+            assert server.client.request("DELETE", route).body == done.body
+            (told,) = take(events, 1, "answer_retracted")
+            assert (told.data["request_id"], told.data["replaced_by"]) == (asked, again)
+        old, new = server.client.get(f"/executions/{execution}/requests").body
+        assert (old["outcome"], old["answer"], old["answered_by"]) == ("retracted", {"approved": True}, "api")
+        assert (old["retracted_by"], old["replaced_by"], new["replaces"]) == ("http:bob", again, asked)
+        assert (new["request_id"], new["outcome"], new["expires_at"]) == (again, None, old["expires_at"])
+        for body in ({"request_id": asked, "response": {"approved": True}}, {"response": {"approved": False}}):
+            conflict = server.client.post(f"/executions/{execution}/respond", body)
+            assert (conflict.status, conflict.body["outcome"]) == (409, "retracted")
+            assert (conflict.body["replaced_by"], conflict.body["retracted_by"]) == (again, "http:bob")
+        open_gate(server.workspace)
+        wait_for(server.client, execution, "waiting")
+        respond(server.client, execution, {"approved": False}, again)
+        wait_for(server.client, execution, "success")
+        with server.client.stream(f"/executions/{execution}/stream") as stream:
+            names = [event.event for event in stream]
+        assert names == [
+            *("system", "human", "ai", "tool_call", "tool_call", "interrupt", "resumed", "retracted", "interrupt"),
+            *("tool_result", "waiting", "resumed", "tool_result", "ai", "final_answer", "complete"),
+        ]
+        assert not (server.workspace / "world.log").exists()
+
+    def test_what_cannot_be_retracted(self, server: Server) -> None:
+        execution = run(server.client)
+        wait_for(server.client, execution, "waiting")
+        route = f"/executions/{execution}/requests/{execution}-0.0/answer"
+        assert server.client.request("DELETE", route).status == 409
+        assert server.client.request("DELETE", f"/executions/{execution}/requests/{execution}-0/answer").status == 404
+        assert server.client.request("DELETE", f"/executions/99/requests/{execution}-0.0/answer").status == 404
+        respond(server.client, execution, {"approved": True})
+        wait_for(server.client, execution, "success")
+        late = server.client.request("DELETE", route)
+        assert (late.status, "went on with it" in late.body["detail"]) == (409, True)

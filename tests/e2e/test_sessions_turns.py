@@ -283,3 +283,24 @@ def test_an_answer_that_takes_long_to_check_holds_up_nobody(tmp_path: Path) -> N
         assert talk.get().body["status"] == "interrupted"
         assert talk.resume(asked, "aa").status == 200
         assert talk.rest()["response"]["content"] == "There."
+
+
+def test_an_answer_that_is_retracted_interrupts_the_session_anew(talk: Talk, talking: World) -> None:
+    """The answered call has not started: another one of its message runs."""
+    talk.say("beside")
+    until(lambda: talk.get().body["status"] == "interrupted")
+    (before,) = talk.get().body["interrupts"]
+    assert talk.resume(before, {"approved": True}).body["status"] == "running"
+    (turn,) = talk.executions()
+    route = f"/executions/{turn['id']}/requests/{before['interrupt_id']}/answer"
+    again = talk.client.request("DELETE", route).body["replaced_by"]
+    shown = talk.get().body
+    assert (shown["status"], [each["interrupt_id"] for each in shown["interrupts"]]) == ("interrupted", [again])
+    assert shown["interrupts"][0]["payload"] == before["payload"]
+    late = talk.resume(before, {"approved": True})
+    assert (late.status, late.body["outcome"], late.body["replaced_by"]) == (409, "retracted", again)
+    talk.open_gate(talking.workspace)
+    assert talk.rest()["status"] == "interrupted"
+    assert talk.resume(again, {"approved": False}).status == 200
+    assert talk.rest()["response"]["content"] == "It was decided."
+    assert talk.texts()[-2] == "Action denied by user"

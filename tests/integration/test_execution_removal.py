@@ -158,7 +158,7 @@ def test_a_tombstone_keeps_cost_answers_and_model(work: Workspace) -> None:
         assert store.execute("SELECT count(*) FROM specs").fetchone()[0] >= 1
     assert (agent, status, json.loads(model)["name"]) == ("worker", "success", "worker")
     assert json.loads(usage)[0][1:] == [3, 2, 0.5]
-    ((_, outcome, value, by, _),) = json.loads(answers)
+    ((_, outcome, value, by, *_),) = json.loads(answers)
     assert (outcome, json.loads(value)["approved"], by) == ("denied", False, "cli:ann")
     with pytest.raises(UnknownExecution, match=r"execution 2 of worker ended .* \(success\) and was removed at"):
         work.app.store.execution(ExecutionId(2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -21,7 +22,8 @@ from tests.support.scenes import ask, begin, journal_of, record, succeed
 from tests.support.workers import FakeWorkers
 
 NEXT = """
--- a table is made anew, as SQLite wants it for most changes; the trigger has statements of its own
+-- a table is made anew, as SQLite wants it for most changes, and the view on it; the trigger has statements of its own
+DROP VIEW request_states;
 CREATE TABLE answers_new (
     request_id TEXT PRIMARY KEY REFERENCES requests (id),
     outcome TEXT NOT NULL,
@@ -31,9 +33,10 @@ CREATE TABLE answers_new (
     answered_at REAL NOT NULL,
     recorded_at REAL NOT NULL,
     grant_id INTEGER,
+    used_at REAL,
     channel TEXT NOT NULL DEFAULT 'cli'
 ) WITHOUT ROWID;
-INSERT INTO answers_new (request_id, outcome, value, digest, answered_by, answered_at, recorded_at, grant_id)
+INSERT INTO answers_new (request_id, outcome, value, digest, answered_by, answered_at, recorded_at, grant_id, used_at)
 SELECT * FROM answers;
 DROP TABLE answers;
 ALTER TABLE answers_new RENAME TO answers;
@@ -45,7 +48,10 @@ END;
 """
 LAST = "CREATE TABLE tags (execution_id INTEGER REFERENCES executions (id), tag TEXT NOT NULL);"
 
-NEWER = [*migrations(), NEXT, LAST]
+VIEW = re.search(r"CREATE VIEW request_states AS.*?;\n", migrations()[-1], re.DOTALL)
+assert VIEW is not None
+
+NEWER = [*migrations(), NEXT + VIEW[0], LAST]
 
 
 @pytest.fixture

@@ -112,34 +112,49 @@ class MemoryJournal:
         args: dict[str, Any],
         effect: CallEffect | None,
         *,
+        answered: Collection[RequestId] = (),
         grant_id: GrantId | None = None,
     ) -> None:
         with self._write() as execution:
             _refuse_if_cancelled(execution)
+            self._state.refuse_retracted(answered)
             if grant_id is not None:
                 self._grants.refuse_if_revoked(grant_id)
             if not self._state.call(self._id, position).state.closed:
                 self._move(position, CallState.STARTED, args=as_json(args), effect=effect)
+                self._state.use_all_answers(self._id, position)
 
     def put_back(self, position: Position, state: CallState) -> None:
         with self._write():
             if not self._state.call(self._id, position).state.closed:
                 self._move(position, state)
 
-    def pause_call(self, position: Position, requests: Sequence[NewRequest]) -> None:
+    def pause_call(
+        self, position: Position, requests: Sequence[NewRequest], *, answered: Collection[RequestId] = ()
+    ) -> None:
         with self._write() as execution:
+            self._state.refuse_retracted(answered)
             if any(request.source is RequestSource.TOOL for request in requests):
                 self._check_started(position)
             if self._state.call(self._id, position).state.closed:
                 return
             self._move(position, CallState.PAUSED)
+            self._state.use_answers(answered)
             for request in requests:
                 self._state.open_request(execution, request)
 
     def finish_call(
-        self, position: Position, state: CallState, outcome: CallOutcome, text: str, message: dict[str, Any]
+        self,
+        position: Position,
+        state: CallState,
+        outcome: CallOutcome,
+        text: str,
+        message: dict[str, Any],
+        *,
+        answered: Collection[RequestId] = (),
     ) -> None:
         with self._write():
+            self._state.refuse_retracted(answered)
             self._close(position, state, outcome, text, message)
 
     def _check_started(self, position: Position) -> None:
@@ -276,6 +291,7 @@ class MemoryJournal:
         if call.state.closed:
             return
         self._move(position, state, outcome=outcome, result=text)
+        self._state.use_all_answers(self._id, position)
         if state is CallState.UNKNOWN:
             unknown = self._state.execution(self._id).unknown_calls
             self._state.change(self._id, unknown_calls=unknown + 1)

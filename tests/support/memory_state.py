@@ -6,13 +6,14 @@ Whoever changes anything does it inside `transaction`; nothing else here takes t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import RLock
 from typing import Any
 
 from agent_md.errors import StoreError, UnknownExecution, UnknownRequest
+from agent_md.executions.asked_again import retracted
 from agent_md.executions.firings import FileState, Firing, FiringId, Followed, Pause
 from agent_md.executions.grants import Grant, GrantId
 from agent_md.executions.model import (
@@ -30,6 +31,7 @@ from agent_md.executions.model import (
     Outcome,
     Position,
     Request,
+    RequestContent,
     RequestId,
     Status,
     StepRecord,
@@ -169,8 +171,11 @@ class MemoryState:
             offer=new.offer,
             expires_at=None if new.expires_in is None else now + new.expires_in,
         )
+        self.tell_request(execution.id, new)
+
+    def tell_request(self, execution_id: ExecutionId, new: RequestContent) -> None:
         self.add_event(
-            execution.id,
+            execution_id,
             f"request:{new.id}",
             EventType.INTERRUPT,
             new.message,
@@ -202,6 +207,23 @@ class MemoryState:
                 | ({} if grant_id is None else {"grant_id": grant_id}),
             )
         return answer
+
+    def refuse_retracted(self, request_ids: Collection[RequestId]) -> None:
+        """Raises AnswerRetracted if the answer to one of them was retracted."""
+        for request_id in request_ids:
+            retraction = self.request(request_id).retraction
+            if retraction is not None:
+                raise retracted(self.request(request_id), retraction)
+
+    def use_answers(self, request_ids: Collection[RequestId]) -> None:
+        """A call acts on the answers to these requests."""
+        for request in map(self.request, request_ids):
+            if request.answer is not None and request.answer.used_at is None:
+                self.requests[request.id] = replace(request, answer=replace(request.answer, used_at=self.now()))
+
+    def use_all_answers(self, execution_id: ExecutionId, position: Position) -> None:
+        of_call = [r for r in self.requests.values() if (r.execution_id, r.position) == (execution_id, position)]
+        self.use_answers([request.id for request in of_call])
 
     def spending(self, agent: str, since: float, late: float) -> Spending:
         """What the agent spent since then, and its dearest turn since `late`."""

@@ -14,12 +14,15 @@ from agent_md.errors import (
     BudgetSpent,
     ConversationWaiting,
     IdempotencyMismatch,
+    NothingToRetract,
     NothingToSettle,
+    NotRetractable,
     SettledOtherwise,
     UnknownCall,
     UsageError,
 )
-from agent_md.executions.answers import same_answer
+from agent_md.executions.answers import given_by_human, same_answer
+from agent_md.executions.asked_again import asked_again
 from agent_md.executions.chat_messages import shown_text
 from agent_md.executions.firings import FiringId
 from agent_md.executions.model import (
@@ -35,6 +38,7 @@ from agent_md.executions.model import (
     Position,
     Request,
     RequestId,
+    Retraction,
     Settlement,
     Status,
     StepRecord,
@@ -342,6 +346,46 @@ class MemoryStore:
             recorded = tuple(state.request(answer.request_id).answer for answer in answers)
             return deepcopy(AnswerReceipt(tuple(a for a in recorded if a is not None), bool(fresh), claim))
 
+    def retract(self, request_id: RequestId, *, by: str) -> Retraction:
+        state = self._state
+        with state.transaction():
+            request = state.request(request_id)
+            if request.retraction is not None:
+                return deepcopy(request.retraction)
+            answer = request.answer
+            if answer is None:
+                raise NothingToRetract(f"request {request_id} is open")
+            if not given_by_human(answer) or answer.used_at is not None:
+                raise NotRetractable(f"the answer of {answer.answered_by} to {request_id} is final")
+            again = asked_again(request, state.now())
+            retraction = Retraction(answer, by, state.now(), again.id)
+            state.requests[request_id] = replace(request, answer=None, retraction=retraction)
+            state.requests[again.id] = again
+            if answer.grant_id is not None:
+                self.grants.revoke(answer.grant_id, by=by)
+            data = {
+                "request_id": request_id,
+                "outcome": answer.outcome,
+                "answered_by": answer.answered_by,
+                "retracted_by": by,
+                "replaced_by": again.id,
+            }
+            event = (f"retraction:{request_id}", EventType.RETRACTED, f"{answer.outcome}, retracted", data)
+            state.add_event(request.execution_id, *event)
+            state.tell_request(request.execution_id, again)
+            self._wait_again(state.execution(request.execution_id))
+            state.expire([again])
+            return deepcopy(retraction)
+
+    def _wait_again(self, execution: Execution) -> None:
+        events = self._state.events[execution.id]
+        parked = events.get(f"waiting:{execution.epoch}")
+        if execution.status is not Status.QUEUED or parked is None:
+            return
+        since = [e for e in events.values() if e.type is EventType.RESUMED and e.seq > parked.seq]
+        if all(self._state.request(e.data["request_id"]).retraction is not None for e in since):
+            self._state.change(execution.id, status=Status.WAITING)
+
     def settle_overdue(self) -> list[Answer]:
         with self._state.lock:
             self.grants.expire()
@@ -438,6 +482,7 @@ class MemoryStore:
         for answer in answers:
             request = self._state.request(answer.request_id)
             decided = request.answer
+            self._state.refuse_retracted([request.id])
             if decided is None:
                 fresh.append(answer)
             elif not same_answer(request, decided, answer.outcome, answer.value):

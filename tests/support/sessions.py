@@ -41,6 +41,8 @@ conversations:
     turns: [{calls: [{name: stubborn}]}, {text: At last.}]
   - match: {user: ^late}
     turns: [{calls: [{name: gate}]}, {calls: [{name: danger, args: {key: A}}]}, {text: It was decided.}]
+  - match: {user: ^beside}
+    turns: [{calls: [{name: gate}, {name: danger, args: {key: A}}]}, {text: It was decided.}]
   - match: {user: ^soon}
     turns: [{calls: [{name: gate}]}, {text: Soon.}]
   - match: {user: ^fails at once}
@@ -154,7 +156,7 @@ class Talk:
         return body
 
     def open_gate(self, workspace: Path) -> None:
-        """Lets its turns go that were told `soon` or `late`."""
+        """Lets its turns go that were told `soon`, `late` or `beside`."""
         (workspace / f"gate-{self.id}").touch()
 
     def until_driven(self) -> None:

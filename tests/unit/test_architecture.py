@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import agent_md
 from agent_md import errors, sdk
 from agent_md.errors import AgentmdError, codes_of
 
@@ -54,3 +57,16 @@ def test_every_error_has_codes_of_its_own_kind() -> None:
         codes = codes_of(kind.__new__(kind))
         assert codes.exit == 2 if issubclass(kind, errors.UsageError) else codes.exit in (1, 4, 5, 6)
         assert (400 <= codes.http < 500) == (codes.exit in (2, 6))
+
+
+def test_one_view_says_which_requests_are_open() -> None:
+    """Whoever asks the tables of requests and answers for that would not know of retractions."""
+    folder = Path(agent_md.__file__).parent
+    texts = {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*.py")}
+    asks = re.compile(r"(FROM|JOIN)\s+(answers|retractions)\b")
+    found = {f"{name}: {match[0]}" for name, text in texts.items() for match in asks.finditer(text)}
+    assert found == {
+        "stores/sqlite/answering.py: FROM retractions",  # of the answers that a call acts on
+        "stores/sqlite/removing.py: FROM answers",
+        "stores/sqlite/removing.py: FROM retractions",
+    }

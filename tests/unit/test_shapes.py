@@ -5,7 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from agent_md.agents.spec import AgentSpec, ModelRef, PathMount, Trigger
-from agent_md.executions.model import Drift, EventType, ExecutionId, Outcome, Preview, RequestKind, Status, Usage
+from agent_md.executions.model import (
+    Drift,
+    EventType,
+    ExecutionId,
+    Outcome,
+    Preview,
+    RequestId,
+    RequestKind,
+    Retraction,
+    Status,
+    Usage,
+)
 from agent_md.executions.sessions import Session, SessionStatus
 from agent_md.serialization import (
     PathStep,
@@ -64,7 +75,20 @@ def test_an_open_confirmation() -> None:
         "answered_by": None,
         "answered_at": None,
         "recorded_at": None,
+        "retracted_by": None,
+        "retracted_at": None,
+        "replaced_by": None,
+        "replaces": None,
     }
+
+
+def test_a_retracted_answer() -> None:
+    given = answered(Outcome.APPROVED, {"approved": True}, by="api")
+    shape = request_shape(guard(retraction=Retraction(given, "cli:bob", NOON + 90, RequestId("r2"))), drift=())
+    assert (shape["outcome"], shape["answer"], shape["answered_by"]) == ("retracted", {"approved": True}, "api")
+    assert (shape["retracted_by"], shape["retracted_at"]) == ("cli:bob", "2026-03-08T12:01:30.000Z")
+    assert (shape["replaced_by"], shape["replaces"]) == ("r2", None)
+    assert request_shape(guard(id=RequestId("r2"), replaces=RequestId("r1")), drift=())["replaces"] == "r1"
 
 
 def test_a_decided_choice() -> None:

@@ -21,6 +21,7 @@ from agent_md.executions.model import (
     Position,
     RequestId,
     RequestKind,
+    Retraction,
     Status,
     Usage,
 )
@@ -80,6 +81,26 @@ def test_it_tells_everything() -> None:
         "12:01:07 cleaner 🛑 aborted: cancelled",
         "12:00:00 cleaner ■ aborted after 1.5 s of work and 1 min of waiting for answers, "
         "1,234 tokens (1,200 in, 34 out), unknown cost",
+    ]
+
+
+def test_a_retraction_stands_between_the_answer_and_the_question_that_is_asked_again() -> None:
+    given = answered(Outcome.APPROVED, {"approved": True})
+    first = guard(retraction=Retraction(given, "cli:bob", NOON + 90, RequestId("r2")))
+    data = {"outcome": "approved", "answered_by": "cli:ann", "retracted_by": "cli:bob", "replaced_by": "r2"}
+    events = [
+        an_event(EventType.INTERRUPT, request_id="r1"),
+        at(an_event(EventType.RESUMED, "approved", request_id="r1"), 60),
+        at(an_event(EventType.RETRACTED, "approved, retracted", request_id="r1", **data), 90),
+        at(an_event(EventType.INTERRUPT, request_id="r2"), 90),
+    ]
+    again = guard(id=RequestId("r2"), replaces=RequestId("r1"), created_at=NOON + 90)
+    assert Timeline("cleaner", UTC_SCREEN).lines(events, [first, again]) == [
+        DAY,
+        '12:00:00 cleaner ❓ Confirm file_delete {"path": "output/stale.log"}',
+        '12:01:00 cleaner 👉 Confirm file_delete {"path": "output/stale.log"}: approved by cli:ann (after 1 min)',
+        "12:01:30 cleaner ↩ cli:bob retracted the answer (approved by cli:ann); it is asked again",
+        '12:01:30 cleaner ❓ Confirm file_delete {"path": "output/stale.log"} (the answer was retracted)',
     ]
 
 

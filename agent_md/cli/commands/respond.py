@@ -14,11 +14,14 @@ from agent_md.cli.command_context import WorkspaceOption, login, open_app, termi
 from agent_md.cli.drive.event_follower import Showing
 from agent_md.cli.drive.run_output import choose_output
 from agent_md.cli.option_values import LinesOption, QuietOption, execution_number
-from agent_md.cli.terminal.output import note
-from agent_md.cli.views.questions import drift_text
+from agent_md.cli.terminal.output import note, say
+from agent_md.cli.views.questions import decision_text, drift_text, summary
+from agent_md.cli.views.visible_text import json_line, one_line
 from agent_md.errors import NeverAsked, SeveralOpen, UsageError
 from agent_md.executions.model import Execution, ExecutionId, Request, Status
 from agent_md.ports import NewAnswer
+from agent_md.runner.responding import refuse_asked_again
+from agent_md.serialization import retraction_shape
 
 if TYPE_CHECKING:
     from agent_md.cli.asking.prompt import TerminalPrompt
@@ -59,6 +62,9 @@ def respond(
         str | None,
         typer.Option(metavar="RID", help="Which request: its id, or the beginning of it.", show_default=False),
     ] = None,
+    retract: Annotated[
+        bool, typer.Option("--retract", help="Take an answer back before its call acts on it, and ask again.")
+    ] = False,
     everything: Annotated[bool, typer.Option("--all", help="The one answer to all open requests, or to none.")] = False,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Record the answer and leave.")] = False,
     quiet: QuietOption = False,
@@ -69,6 +75,18 @@ def respond(
 
     Example: agentmd respond 42 --yes
     """
+    if retract:
+        if (
+            yes
+            or no
+            or everything
+            or no_wait
+            or any(each is not None for each in (reason, text, choice, edit, answers))
+        ):
+            raise UsageError("--retract takes an answer back and gives none: it goes with --request alone")
+        with open_app(workspace) as app:
+            _retract(app, app.existing(ExecutionId(execution)), request, as_json=as_json)
+        return
     given = given_by(yes=yes, no=no, reason=reason, text=text, choice=choice, edit=edit, answers=answers)
     if given is None and (request is not None or everything or no_wait):
         raise UsageError(f"--request, --all and --no-wait go with an answer: {ANSWER_FLAGS}")
@@ -102,13 +120,31 @@ def _tell_drift(app: App, answered: Sequence[Request]) -> None:
 
 
 def _chosen(app: App, execution: Execution, prefix: str | None, *, everything: bool) -> list[Request]:
-    still_open = [request for request in app.store.requests(execution.id) if request.open]
+    requests = app.store.requests(execution.id)
+    still_open = [request for request in requests if request.open]
     if everything and still_open:
+        for request in still_open:
+            refuse_asked_again(requests, request)
         return still_open
     try:
         return [app.choose_request(execution, prefix, prefix=True)]
     except SeveralOpen as several:
         raise SeveralOpen(f"{several}; name one with --request, or answer all with --all", several.open) from None
+
+
+def _retract(app: App, execution: Execution, prefix: str | None, *, as_json: bool) -> None:
+    request = app.choose_answered(execution, prefix)
+    retraction = app.store.retract(request.id, by=login())
+    if as_json:
+        say(json_line(retraction_shape(execution.id, retraction)))
+        return
+    decided = decision_text(app.store.request(request.id))
+    say(f"Retracted by {one_line(retraction.retracted_by)}: {summary(request)}: {decided}.")
+    again = app.store.request(retraction.replaced_by)
+    if again.open:
+        say(f"It is asked again: agentmd respond {execution.id} --request {again.id}")
+    else:
+        say(f"It was asked again as {again.id}: {decision_text(again)}.")
 
 
 def _record(

@@ -26,6 +26,7 @@ __all__ = [
     "lines_of",
     "opening",
     "result",
+    "retracted",
     "room_of",
 ]
 
@@ -88,10 +89,10 @@ class RunView:
     def decided(self, request: Request, *, shown: bool = False) -> list[str]:
         """The line for a request that was decided, wherever that was: what it asked, how, and by whom. What it asked
         is cut to the line if it was `shown` before."""
-        if request.answer is None:
+        if request.given is None:
             return []
         said = decided(request, shown=shown, room=room_of(self.agent, self.screen))
-        return lines_of(self.screen.time(request.answer.answered_at), self.agent, said, self.screen)
+        return lines_of(self.screen.time(request.given.answered_at), self.agent, said, self.screen)
 
 
 def lines_of(at: str, agent: str, said: Said, screen: Screen = PLAIN, *, folded: bool = False) -> list[str]:
@@ -126,6 +127,8 @@ def _in_run(event: Event) -> Said | None:
             return called(event)
         case EventType.TOOL_RESULT:
             return result(event, _shortened(event.message))
+        case EventType.RETRACTED:
+            return retracted(event)
         case EventType.FINAL_ANSWER:
             return final(event)
         case EventType.COMPLETE:
@@ -143,6 +146,17 @@ def result(event: Event, text: str, *, after: str = "") -> Said:
     """A `tool_result` with this text; `after` stands behind the tool's name."""
     good = event.data.get("outcome") == CallOutcome.DONE
     return "📎", f"{one_line(event.data['tool_name'])}{after} ← {text}", () if good else (Style.RED,)
+
+
+def retracted(event: Event) -> Said:
+    """A `retracted` answer."""
+    data = event.data
+    given = f"{data['outcome']} by {one_line(data['answered_by'])}"
+    return (
+        "↩",
+        f"{one_line(data['retracted_by'])} retracted the answer ({given}); it is asked again",
+        (Style.ATTENTION,),
+    )
 
 
 def _shortened(text: str) -> str:
@@ -183,7 +197,7 @@ def room_of(agent: str, screen: Screen) -> int | None:
 def decided(request: Request, *, shown: bool, room: int | None, after: str = "") -> Said:
     """How a request was decided; `after` stands behind that. What it asked is cut to what is left of `room` cells if it
     was `shown` before, else it is whole."""
-    granted = request.answer is not None and request.answer.outcome in (Outcome.APPROVED, Outcome.ANSWERED)
+    granted = request.given is not None and request.given.outcome in (Outcome.APPROVED, Outcome.ANSWERED)
     asked, decision = summary(request), f": {decision_text(request)}{after}"
     if shown:
         asked = cut(asked, _MOST_ASKED if room is None else max(_LEAST_ASKED, room - width_of(decision)))

@@ -144,7 +144,8 @@ def drift_text(part: Drift, request: Request) -> str:
 def listed(request: Request, *, whole: bool = False) -> str:
     """The request on one line of a list, with what is new about it if it was asked before. What a tool shows is cut where
     it is long, and says so, unless it is wanted `whole`."""
-    again = f" ({one_line(_why_again(request))})" if request.source is RequestSource.GATE and request.occurrence else ""
+    why = _why_again(request)
+    again = f" ({why})" if why else ""
     return _on_one_line(request, shown_json if whole else partial(short_json, cells=_LISTED)) + again
 
 
@@ -156,8 +157,9 @@ def _wanted(request: Request) -> list[str]:
 
 
 def decision_text(request: Request) -> str:
-    """How a request was decided and by whom, on one line: `approved by cli:ann`, `denied by api: not today`."""
-    answer = request.answer
+    """How a request was decided and by whom, on one line: `approved by cli:ann`, `denied by api: not today`. If that was
+    retracted, it is how it was decided before."""
+    answer = request.given
     if answer is None:
         return "still open"
     by = one_line(answer.answered_by)
@@ -181,9 +183,11 @@ def decision_text(request: Request) -> str:
 
 def withdrawn(request: Request, screen: Screen) -> list[str]:
     """The line that takes back an open question of a request that was decided elsewhere, folded at words."""
-    at = f" at {screen.time(request.answer.answered_at)}" if request.answer is not None else ""
-    given = request.answer is not None and request.answer.outcome not in (Outcome.EXPIRED, Outcome.CANCELLED)
-    line = f"{_INDENT}Withdrawn: {'answered elsewhere: ' if given else ''}{decision_text(request)}{at}"
+    answer = request.given
+    at = f" at {screen.time(answer.answered_at)}" if answer is not None else ""
+    given = answer is not None and answer.outcome not in (Outcome.EXPIRED, Outcome.CANCELLED)
+    after = f", and retracted by {one_line(request.retraction.retracted_by)}" if request.retraction is not None else ""
+    line = f"{_INDENT}Withdrawn: {'answered elsewhere: ' if given else ''}{decision_text(request)}{at}{after}"
     return [screen.painter(piece, Style.ATTENTION) for piece in wrapped(line, screen.width)]
 
 
@@ -222,8 +226,8 @@ def _warnings(request: Request, painter: Painter, drift: Sequence[Drift], now: f
     texts = []
     if is_suspicious(_everything_shown(request)):
         texts.append(_DECEIVING)
-    if request.source is RequestSource.GATE and request.occurrence:
-        texts.append(f"asked again: {one_line(_why_again(request))}")
+    if why := _why_again(request):
+        texts.append(f"asked again: {why}")
     texts += [drift_text(part, request) for part in drift]
     if now is not None and (left := request.time_left(now)) is not None:
         texts.append(f"expires in {remaining(left)}")
@@ -232,9 +236,13 @@ def _warnings(request: Request, painter: Painter, drift: Sequence[Drift], now: f
 
 
 def _why_again(request: Request) -> str:
-    """What is new about a call that was confirmed before: the message has it behind the call."""
+    """What is new about a question that was asked before, visible; "" of one that was not."""
+    if request.replaces is not None:
+        return "the answer was retracted"
+    if request.source is not RequestSource.GATE or not request.occurrence:
+        return ""
     action = f"Confirm {request.tool_name} {json.dumps(request.tool_args, ensure_ascii=False)}"
-    return request.message.removeprefix(action).strip(" ()")
+    return one_line(request.message.removeprefix(action).strip(" ()"))  # the message has it behind the call
 
 
 def _everything_shown(request: Request) -> list[Any]:

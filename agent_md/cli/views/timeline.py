@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from agent_md.cli.views.durations import spent
-from agent_md.cli.views.event_lines import Said, called, decided, ended, final, has_calls, lines_of, result, room_of
+from agent_md.cli.views.event_lines import (
+    Said,
+    called,
+    decided,
+    ended,
+    final,
+    has_calls,
+    lines_of,
+    result,
+    retracted,
+    room_of,
+)
 from agent_md.cli.views.money import dollars
 from agent_md.cli.views.questions import indented, listed
 from agent_md.cli.views.screen import PLAIN, Screen, Style
@@ -86,6 +97,8 @@ class Timeline:
                 yield "▶", _started(event, self._session), ()
             case EventType.INTERRUPT | EventType.RESUMED:
                 yield self._about_request(event, requests.get(event.data["request_id"]))
+            case EventType.RETRACTED:
+                yield retracted(event)
             case EventType.COMPLETE:
                 if (ending := ended(event)) is not None:
                     yield ending
@@ -134,7 +147,7 @@ def _asked(request: Request, screen: Screen) -> str:
 
 
 def _waited(request: Request) -> str:
-    return "" if request.answer is None else _after(request.answer.answered_at - request.created_at)
+    return "" if request.given is None else _after(request.given.answered_at - request.created_at)
 
 
 def _after(seconds: float) -> str:
@@ -178,7 +191,7 @@ def _seconds_waited(requests: Sequence[Request], now: float) -> float:
     """The time in which at least one request was open."""
     total = reached = 0.0
     for request in sorted(requests, key=lambda request: request.created_at):
-        end = now if request.answer is None else request.answer.answered_at
+        end = now if request.given is None else request.given.answered_at
         start = max(request.created_at, reached)
         total += max(0.0, end - start)
         reached = max(reached, end)

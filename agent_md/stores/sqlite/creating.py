@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
 
 from agent_md.errors import ConversationWaiting, IdempotencyMismatch
 from agent_md.executions.chat_messages import shown_text
+from agent_md.executions.days import utc_text
 from agent_md.executions.model import EventType, ExecutionId, NewExecution, Status, WorkerId
 from agent_md.ports import Idempotency
 from agent_md.stores.sqlite import shared_statements
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.rows import ACTIVE
+from agent_md.stores.sqlite.rows import ACTIVE, OPEN
 
 __all__ = ["created_with", "insert_execution", "refuse_if_waiting", "removal_of"]
 
@@ -50,20 +50,16 @@ def removal_of(db: Database, execution_id: ExecutionId) -> str | None:
         return None
     agent, status, finished_at, removed_at = row
     return (
-        f"execution {execution_id} of {agent} ended at {_time(finished_at)} ({status}) and was removed at "
-        f"{_time(removed_at)}, as retention.executions_days wants it"
+        f"execution {execution_id} of {agent} ended at {utc_text(finished_at)} ({status}) and was removed at "
+        f"{utc_text(removed_at)}, as retention.executions_days wants it"
     )
-
-
-def _time(at: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
 def refuse_if_waiting(db: Database, new: NewExecution, floor: int) -> None:
     """Raises ConversationWaiting if an execution of the same conversation, numbered above `floor`, has an open request."""
     rows = db.all(
-        f"SELECT DISTINCT x.id FROM executions x JOIN requests r ON r.execution_id = x.id"
-        f" WHERE {ACTIVE} AND x.agent = ? AND x.session_id IS ? AND x.parent_id IS NULL AND {shared_statements.OPEN}"
+        f"SELECT DISTINCT x.id FROM executions x JOIN request_states r ON r.execution_id = x.id"
+        f" WHERE {ACTIVE} AND x.agent = ? AND x.session_id IS ? AND x.parent_id IS NULL AND {OPEN}"
         " AND x.id > ? ORDER BY x.id",
         *(new.agent, new.session_id, floor),
     )

@@ -12,7 +12,16 @@ from agent_md.ports import Clock
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import dump
 
-__all__ = ["KEPT_BY_GRANTS", "SqliteGrants", "expire", "first_usable", "give", "has_expired", "refuse_if_revoked"]
+__all__ = [
+    "KEPT_BY_GRANTS",
+    "SqliteGrants",
+    "expire",
+    "first_usable",
+    "give",
+    "has_expired",
+    "refuse_if_revoked",
+    "revoke",
+]
 
 _SESSION_LIVES = """
 EXISTS (SELECT 1 FROM sessions s WHERE s.agent = o.agent AND s.session_id = o.session_id
@@ -87,10 +96,7 @@ class SqliteGrants:
             now = self._clock()
             expire(self._db, now)
             grant = self.get(grant_id)
-            self._db.run(
-                "UPDATE grants SET ended = ?, ended_by = ?, ended_at = ? WHERE id = ? AND ended IS NULL",
-                *(GrantEnd.REVOKED, by, now, grant.id),
-            )
+            revoke(self._db, grant.id, by, now)
             return self.get(grant_id)
 
 
@@ -137,6 +143,14 @@ def first_usable(db: Database, execution_id: ExecutionId, wanted: Sequence[Grant
         *(now, execution_id, dump(list(wanted))),
     )
     return None if row is None else _to_grant(row)
+
+
+def revoke(db: Database, grant_id: GrantId, by: str, now: float) -> None:
+    """Ends a grant, unless it has ended."""
+    db.run(
+        "UPDATE grants SET ended = ?, ended_by = ?, ended_at = ? WHERE id = ? AND ended IS NULL",
+        *(GrantEnd.REVOKED, by, now, grant_id),
+    )
 
 
 def refuse_if_revoked(db: Database, grant_id: GrantId) -> None:

@@ -31,9 +31,10 @@ from agent_md.executions.model import (
 from agent_md.executions.spending import Budget, Judgement
 from agent_md.ports import Clock, Ending, NewAnswer, Workers
 from agent_md.stores.sqlite import grants, shared_statements, spending
+from agent_md.stores.sqlite.answering import refuse_retracted, use_answers
 from agent_md.stores.sqlite.claims import add_attempt, place_in_flight
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.rows import EXECUTION, OUTPUT, dump, to_execution
+from agent_md.stores.sqlite.rows import EXECUTION, OPEN, OUTPUT, dump, to_execution
 
 __all__ = ["SqliteJournal"]
 
@@ -170,14 +171,17 @@ class SqliteJournal:
         args: dict[str, Any],
         effect: CallEffect | None,
         *,
+        answered: Collection[RequestId] = (),
         grant_id: GrantId | None = None,
     ) -> None:
-        with self._fenced():
+        with self._fenced() as now:
             self._refuse_if_cancelled()
+            refuse_retracted(self._db, answered)
             if grant_id is not None:
                 grants.refuse_if_revoked(self._db, grant_id)
             proposed = self._data_of(f"call:{position}")["args"]
             self._move(position, CallState.STARTED)
+            self._use_all_answers(position, now)
             self._db.run(
                 "UPDATE calls SET edited_args = ?, effect_before = ?, effect_after = ?"
                 f" WHERE execution_id = ? AND turn = ? AND idx = ? AND state NOT IN {_CLOSED}",
@@ -189,18 +193,30 @@ class SqliteJournal:
         with self._fenced():
             self._move(position, state)
 
-    def pause_call(self, position: Position, requests: Sequence[NewRequest]) -> None:
+    def pause_call(
+        self, position: Position, requests: Sequence[NewRequest], *, answered: Collection[RequestId] = ()
+    ) -> None:
         with self._fenced() as now:
+            refuse_retracted(self._db, answered)
             if any(request.source is RequestSource.TOOL for request in requests):
                 self._check_started(position)
             if self._move(position, CallState.PAUSED):
+                use_answers(self._db, answered, now)
                 for request in requests:
                     self._open(request, now)
 
     def finish_call(
-        self, position: Position, state: CallState, outcome: CallOutcome, text: str, message: dict[str, Any]
+        self,
+        position: Position,
+        state: CallState,
+        outcome: CallOutcome,
+        text: str,
+        message: dict[str, Any],
+        *,
+        answered: Collection[RequestId] = (),
     ) -> None:
         with self._fenced() as now:
+            refuse_retracted(self._db, answered)
             self._close_call(position, state, outcome, text, message, now)
 
     def _refuse_if_cancelled(self) -> None:
@@ -224,6 +240,11 @@ class SqliteJournal:
         )
         return changed == 1
 
+    def _use_all_answers(self, position: Position, now: float) -> None:
+        where = (self._claim.execution_id, position.turn, position.index)
+        rows = self._db.all("SELECT id FROM requests WHERE execution_id = ? AND turn = ? AND idx = ?", *where)
+        use_answers(self._db, [row[0] for row in rows], now)
+
     def _close_call(
         self,
         position: Position,
@@ -241,6 +262,7 @@ class SqliteJournal:
         if call is None:
             return
         self._move(position, state)
+        self._use_all_answers(position, now)
         self._db.run(
             "UPDATE calls SET outcome = ? WHERE execution_id = ? AND turn = ? AND idx = ?",
             *(outcome, self._claim.execution_id, position.turn, position.index),
@@ -301,7 +323,7 @@ class SqliteJournal:
 
     def _open_ids(self) -> dict[RequestId, None]:
         rows = self._db.all(
-            f"SELECT r.id FROM requests r WHERE r.execution_id = ? AND {shared_statements.OPEN} ORDER BY r.seq",
+            f"SELECT r.id FROM request_states r WHERE r.execution_id = ? AND {OPEN} ORDER BY r.seq",
             self._claim.execution_id,
         )
         return {RequestId(row[0]): None for row in rows}

@@ -47,8 +47,9 @@ SELECT x.id, x.agent, (SELECT json_extract(s.body, '$.model') FROM specs s WHERE
        x.trigger, x.session_id, x.parent_id, x.status, x.created_at, x.finished_at, ?,
        (SELECT json_group_array(json_array(e.at, u.input_tokens, u.output_tokens, u.cost_usd)) FROM usage u
         JOIN events e ON e.execution_id = u.execution_id AND e.key = 'ai:' || u.turn WHERE u.execution_id = x.id),
-       (SELECT json_group_array(json_array(r.id, a.outcome, a.value, a.answered_by, a.answered_at)) FROM requests r
-        JOIN answers a ON a.request_id = r.id WHERE r.execution_id = x.id),
+       (SELECT json_group_array(json_array(r.id, r.outcome, r.value, r.answered_by, r.answered_at, r.retracted_by,
+               r.retracted_at))
+        FROM request_states r WHERE r.execution_id = x.id AND r.state <> 'open'),
        (SELECT json_array(f.trigger, f.key) FROM firings f WHERE f.execution_id = x.id),
        x.idempotency_key, x.idempotency_digest
 FROM executions x WHERE x.id = ?"""
@@ -57,6 +58,7 @@ _ROWS = (
     "DELETE FROM settlements WHERE execution_id = ?",
     "DELETE FROM steps WHERE execution_id = ?",
     "DELETE FROM calls WHERE execution_id = ?",
+    "DELETE FROM retractions WHERE request_id IN (SELECT id FROM requests WHERE execution_id = ?)",
     "DELETE FROM answers WHERE request_id IN (SELECT id FROM requests WHERE execution_id = ?)",
     "DELETE FROM requests WHERE execution_id = ?",
     "DELETE FROM grants WHERE execution_id = ?",

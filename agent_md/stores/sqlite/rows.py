@@ -26,6 +26,7 @@ from agent_md.executions.model import (
     RequestId,
     RequestKind,
     RequestSource,
+    Retraction,
     Settlement,
     Status,
     StepRecord,
@@ -40,6 +41,7 @@ __all__ = [
     "CALL",
     "EVENT",
     "EXECUTION",
+    "OPEN",
     "OUTPUT",
     "REQUEST",
     "UNSETTLED",
@@ -84,13 +86,15 @@ SELECT x.id, x.agent, x.spec_digest, x.trigger, x.status, x.created_at, x.sessio
        x.suspect, x.thread
 FROM executions x"""
 
+OPEN = "r.state = 'open'"
+"""Of a row `r` of `request_states`: nobody has decided it."""
+
 REQUEST = """
 SELECT r.id, r.execution_id, x.agent, r.turn, r.idx, r.source, r.kind, r.message, r.digest, r.occurrence, r.created_at,
-       r.expires_at, r.body, a.outcome, a.value, a.answered_by, a.answered_at,
-       a.recorded_at, a.digest, a.grant_id
-FROM requests r
-JOIN executions x ON x.id = r.execution_id
-LEFT JOIN answers a ON a.request_id = r.id"""
+       r.expires_at, r.body, r.outcome, r.value, r.answered_by, r.answered_at, r.recorded_at, r.answered_digest, r.grant_id,
+       r.used_at, r.retracted_by, r.retracted_at, r.replaced_by, r.replaces
+FROM request_states r
+JOIN executions x ON x.id = r.execution_id"""
 
 CALL = """
 SELECT c.turn, c.idx, c.call_id, c.tool, c.decision, c.reason, c.state, c.epoch, c.edited_args, c.effect_before,
@@ -154,11 +158,13 @@ def to_execution(row: Any) -> Execution:
 
 
 def to_answer(row: Any) -> Answer:
-    return Answer(RequestId(row[0]), Outcome(row[1]), json.loads(row[2]), *row[3:8])
+    return Answer(RequestId(row[0]), Outcome(row[1]), json.loads(row[2]), *row[3:9])
 
 
 def to_request(row: Any) -> Request:
     body = json.loads(row[12])
+    answer = None if row[13] is None else to_answer((row[0], *row[13:21]))
+    retraction = None if answer is None or row[21] is None else Retraction(answer, row[21], row[22], RequestId(row[23]))
     return Request(
         id=RequestId(row[0]),
         execution_id=ExecutionId(row[1]),
@@ -182,7 +188,9 @@ def to_request(row: Any) -> Request:
         response_schema=body.get("response_schema"),
         preview=None if body.get("preview") is None else Preview(**body["preview"]),
         offer=None if body.get("offer") is None else _to_offer(**body["offer"]),
-        answer=None if row[13] is None else to_answer((row[0], *row[13:20])),
+        answer=answer if retraction is None else None,
+        retraction=retraction,
+        replaces=None if row[24] is None else RequestId(row[24]),
     )
 
 

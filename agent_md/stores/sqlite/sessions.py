@@ -18,7 +18,17 @@ from agent_md.executions.sessions import Session, SessionStatus
 from agent_md.ports import Clock
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.initial_messages import LEFT_TRACES, Conversation
-from agent_md.stores.sqlite.rows import ACTIVE, EVENT, EXECUTION, REQUEST, dump, to_event, to_execution, to_request
+from agent_md.stores.sqlite.rows import (
+    ACTIVE,
+    EVENT,
+    EXECUTION,
+    OPEN,
+    REQUEST,
+    dump,
+    to_event,
+    to_execution,
+    to_request,
+)
 
 __all__ = ["SqliteSessions"]
 
@@ -32,9 +42,8 @@ SELECT s.agent, s.session_id, s.created_at,
        (SELECT x.id FROM executions x WHERE {_OF_ITS_ID} AND +x.id > s.floor
         ORDER BY x.end_seq DESC, x.id DESC LIMIT 1),
        (SELECT x.created_at FROM executions x WHERE {_OF_SESSION} ORDER BY x.id DESC LIMIT 1),
-       EXISTS (SELECT 1 FROM executions x JOIN requests r ON r.execution_id = x.id
-               LEFT JOIN answers a ON a.request_id = r.id
-               WHERE {_OF_SESSION} AND {ACTIVE} AND a.request_id IS NULL)
+       EXISTS (SELECT 1 FROM executions x JOIN request_states r ON r.execution_id = x.id
+               WHERE {_OF_SESSION} AND {ACTIVE} AND {OPEN})
 FROM sessions s WHERE s.deleted_at IS NULL"""
 """The plus keeps SQLite to the index by end, in whose order the first row is the one."""
 
@@ -134,7 +143,7 @@ class SqliteSessions:
         return [ExecutionId(row[0]) for row in rows]
 
     def open_requests(self, agent: str, session_id: str) -> list[Request]:
-        rows = self._db.all(f"{_REQUEST} AND {ACTIVE} AND a.request_id IS NULL ORDER BY r.seq", agent, session_id)
+        rows = self._db.all(f"{_REQUEST} AND {ACTIVE} AND {OPEN} ORDER BY r.seq", agent, session_id)
         return [to_request(row) for row in rows]
 
     def request(self, agent: str, session_id: str, request_id: RequestId) -> Request:

@@ -11,17 +11,16 @@ from agent_md.executions.model import (
     ExecutionId,
     NewRequest,
     Outcome,
+    RequestContent,
     RequestId,
     Status,
 )
 from agent_md.ports import NewAnswer
 from agent_md.stores.sqlite import grants
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.rows import ACTIVE, dump, request_body, text_in
+from agent_md.stores.sqlite.rows import ACTIVE, OPEN, dump, request_body, text_in
 
-__all__ = ["OPEN", "add_answer", "add_event", "expire_overdue", "open_request", "wake"]
-
-OPEN = "NOT EXISTS (SELECT 1 FROM answers a WHERE a.request_id = r.id)"
+__all__ = ["add_answer", "add_event", "expire_overdue", "open_request", "tell_request", "wake"]
 
 
 def add_event(
@@ -57,9 +56,14 @@ def open_request(db: Database, execution_id: ExecutionId, new: NewRequest, at: f
         *(new.occurrence, request_body(new), at, None if new.expires_in is None else at + new.expires_in),
     )
     if changed == 1:
-        data = {"request_id": new.id, "kind": new.kind, "position": str(new.position), "tool_name": new.tool_name}
-        add_event(db, execution_id, f"request:{new.id}", EventType.INTERRUPT, new.message, data, at)
+        tell_request(db, execution_id, new, at)
     return changed == 1
+
+
+def tell_request(db: Database, execution_id: ExecutionId, new: RequestContent, at: float) -> None:
+    """Adds the event of a request that was opened."""
+    data = {"request_id": new.id, "kind": new.kind, "position": str(new.position), "tool_name": new.tool_name}
+    add_event(db, execution_id, f"request:{new.id}", EventType.INTERRUPT, new.message, data, at)
 
 
 def add_answer(
@@ -98,7 +102,7 @@ def wake(db: Database, execution_id: ExecutionId) -> None:
 def expire_overdue(db: Database, now: float, only: Sequence[RequestId] = ()) -> list[Answer]:
     """Records that open requests whose deadline has passed expired then, all of them or `only` these, and wakes."""
     rows = db.all(
-        f"SELECT r.id, r.execution_id, r.expires_at FROM requests r JOIN executions x ON x.id = r.execution_id"
+        f"SELECT r.id, r.execution_id, r.expires_at FROM request_states r JOIN executions x ON x.id = r.execution_id"
         f" WHERE {ACTIVE} AND r.expires_at <= ? AND {OPEN} ORDER BY r.seq",
         now,
     )

@@ -10,16 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from agent_md.errors import (
-    AnswerConflict,
     BudgetSpent,
     ConversationWaiting,
     StoreFull,
     StoreReadOnly,
     UnknownExecution,
-    UnknownRequest,
-    UsageError,
 )
-from agent_md.executions.answers import same_answer
 from agent_md.executions.firings import FiringId
 from agent_md.executions.model import (
     Answer,
@@ -30,10 +26,10 @@ from agent_md.executions.model import (
     Execution,
     ExecutionId,
     NewExecution,
-    Outcome,
     Position,
     Request,
     RequestId,
+    Retraction,
     Settlement,
     Status,
     StepRecord,
@@ -42,11 +38,12 @@ from agent_md.executions.model import (
 from agent_md.executions.spending import Refusal, RefusalKind
 from agent_md.ports import AnswerReceipt, Clock, Idempotency, Journal, NewAnswer, Workers
 from agent_md.stores.sqlite import creating, settling, shared_statements, spending
+from agent_md.stores.sqlite.answering import SqliteAnswers
 from agent_md.stores.sqlite.claims import Claims
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.execution_filter import conditions
 from agent_md.stores.sqlite.firings import SqliteFirings
-from agent_md.stores.sqlite.grants import SqliteGrants, expire, has_expired
+from agent_md.stores.sqlite.grants import SqliteGrants
 from agent_md.stores.sqlite.initial_messages import SqliteOpenings, messages_of
 from agent_md.stores.sqlite.journal import SqliteJournal
 from agent_md.stores.sqlite.outbox import SqliteOutbox
@@ -57,11 +54,9 @@ from agent_md.stores.sqlite.rows import (
     CALL,
     EVENT,
     EXECUTION,
-    REQUEST,
     to_call,
     to_event,
     to_execution,
-    to_request,
     to_step,
 )
 from agent_md.stores.sqlite.sessions import SqliteSessions
@@ -79,6 +74,7 @@ class SqliteStore:
         self._clock = clock
         self._openings = SqliteOpenings(self._db)
         self._claims = Claims(self._db, workers, clock)
+        self._answers = SqliteAnswers(self._db, self._claims, clock)
         self.sessions = SqliteSessions(self._db, clock)
         self.outbox = SqliteOutbox(self._db, workers, clock)
         self.firings = SqliteFirings(self._db, clock)
@@ -298,64 +294,27 @@ class SqliteStore:
     # Requests and answers
 
     def request(self, request_id: RequestId) -> Request:
-        row = self._db.one(f"{REQUEST} WHERE r.id = ?", request_id)
-        if row is None:
-            raise UnknownRequest(f"there is no request {request_id}; `agentmd pending` lists the open ones")
-        return to_request(row)
+        return self._answers.request(request_id)
 
     def requests(self, execution_id: ExecutionId) -> list[Request]:
-        return [to_request(r) for r in self._db.all(f"{REQUEST} WHERE r.execution_id = ? ORDER BY r.seq", execution_id)]
+        return self._answers.of_execution(execution_id)
 
     def open_requests(self, *, limit: int | None = None, offset: int = 0) -> list[Request]:
-        rows = self._db.all(
-            f"{REQUEST} WHERE {ACTIVE} AND a.request_id IS NULL ORDER BY r.seq LIMIT ? OFFSET ?",
-            *(-1 if limit is None else limit, offset),
-        )
-        return [to_request(row) for row in rows]
+        return self._answers.open_requests(limit, offset)
 
     def next_deadline(self) -> float | None:
-        (earliest,) = self._db.one(
-            f"SELECT min(r.expires_at) FROM requests r JOIN executions x ON x.id = r.execution_id"
-            f" WHERE {ACTIVE} AND {shared_statements.OPEN}"
-        )
-        return None if earliest is None else float(earliest)
+        return self._answers.next_deadline()
 
     def record_answers(
         self, answers: Sequence[NewAnswer], *, by: str, claim_for: WorkerId | None = None
     ) -> AnswerReceipt:
-        with self._db.write():
-            now = self._clock()
-            expire(self._db, now)
-            shared_statements.expire_overdue(self._db, now, only=[answer.request_id for answer in answers])
-            requests = [self.request(answer.request_id) for answer in answers]
-            execution = self.execution(_same_execution(requests))
-            conflict = _first_conflict(requests, answers)
-            if conflict is None:
-                fresh = [new for new, request in zip(answers, requests, strict=True) if request.open]
-                for new in fresh:
-                    shared_statements.add_answer(self._db, execution.id, new, by, now)
-                if fresh:
-                    shared_statements.wake(self._db, execution.id)
-                claim = self._claim_if_queued(execution.id, claim_for)
-        if conflict is not None:  # the expiry that it may have lost to is stored by now
-            raise conflict
-        decided = tuple(request.answer or _answer(self.request(request.id)) for request in requests)
-        return AnswerReceipt(decided, recorded=bool(fresh), claim=claim)
+        return self._answers.record(answers, by, claim_for)
 
-    def _claim_if_queued(self, execution_id: ExecutionId, worker: WorkerId | None) -> Claim | None:
-        execution = self.execution(execution_id)
-        if worker is None or execution.status is not Status.QUEUED:
-            return None
-        return self._claims.take(execution, worker)
+    def retract(self, request_id: RequestId, *, by: str) -> Retraction:
+        return self._answers.retract(request_id, by)
 
     def settle_overdue(self) -> list[Answer]:
-        now = self._clock()
-        deadline = self.next_deadline()
-        if (deadline is None or deadline > now) and not has_expired(self._db, now):
-            return []
-        with self._db.write():
-            expire(self._db, now)
-            return shared_statements.expire_overdue(self._db, now)
+        return self._answers.settle_overdue()
 
     # Events
 
@@ -400,35 +359,3 @@ class SqliteStore:
 
     def forget_worker(self, worker: WorkerId) -> None:
         self._claims.forget(worker)
-
-
-def _same_execution(requests: Sequence[Request]) -> ExecutionId:
-    if len({request.id for request in requests}) != len(requests):
-        raise UsageError("a request is answered twice at once")
-    ids = {request.execution_id for request in requests}
-    if len(ids) != 1:
-        raise UsageError("answers are recorded for one execution at a time")
-    return ids.pop()
-
-
-def _answer(request: Request) -> Answer:
-    assert request.answer is not None
-    return request.answer
-
-
-def _first_conflict(requests: Sequence[Request], answers: Sequence[NewAnswer]) -> AnswerConflict | None:
-    for request, new in zip(requests, answers, strict=True):
-        given = request.answer
-        if given is not None and not same_answer(request, given, new.outcome, new.value):
-            when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(given.answered_at))
-            how = f"was {given.outcome} by {given.answered_by} at {when}"
-            if given.outcome is Outcome.EXPIRED:
-                how = f"expired at {when} (nobody answered in time)"
-            return AnswerConflict(
-                f"request {request.id} {how}; this answer was not taken",
-                str(given.outcome),
-                given.answered_by,
-                given.answered_at,
-                given.recorded_at,
-            )
-    return None

@@ -36,3 +36,32 @@ CREATE INDEX grants_until ON grants (until) WHERE ended IS NULL;
 -- a grant that has ended goes with its execution; these then name one that was there
 ALTER TABLE answers ADD COLUMN grant_id INTEGER;
 ALTER TABLE calls ADD COLUMN grant_id INTEGER;
+
+-- an answer that was retracted, and the request that asks again
+CREATE TABLE retractions (
+    request_id TEXT PRIMARY KEY REFERENCES answers (request_id),
+    replaced_by TEXT NOT NULL UNIQUE REFERENCES requests (id),
+    retracted_by TEXT NOT NULL,
+    retracted_at REAL NOT NULL
+) WITHOUT ROWID;
+
+-- when the call acted on the answer; of an older answer it is only known whether it may have
+ALTER TABLE answers ADD COLUMN used_at REAL;
+UPDATE answers SET used_at = recorded_at WHERE EXISTS (
+    SELECT 1 FROM requests r JOIN calls c ON c.execution_id = r.execution_id AND c.turn = r.turn AND c.idx = r.idx
+    WHERE r.id = answers.request_id AND c.state <> 'proposed'
+);
+
+-- the one place that knows which requests are open: whatever asks for open or answered ones asks this
+CREATE VIEW request_states AS
+SELECT r.seq, r.id, r.execution_id, r.turn, r.idx, r.source, r.kind, r.message, r.digest, r.occurrence, r.body,
+       r.created_at, r.expires_at,
+       CASE WHEN t.request_id IS NOT NULL THEN 'retracted' WHEN a.request_id IS NOT NULL THEN 'answered' ELSE 'open' END
+           AS state,
+       a.outcome, a.value, a.answered_by, a.answered_at, a.recorded_at, a.digest AS answered_digest, a.grant_id,
+       a.used_at,
+       t.retracted_by, t.retracted_at, t.replaced_by,
+       (SELECT p.request_id FROM retractions p WHERE p.replaced_by = r.id) AS replaces
+FROM requests r
+LEFT JOIN answers a ON a.request_id = r.id
+LEFT JOIN retractions t ON t.request_id = r.id;
