@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+from functools import cache
 from typing import Any, cast
 
 import pytest
@@ -27,16 +28,19 @@ NOT_OURS = {"HTTPValidationError", "ValidationError", "Mistake"}
 """Schemas of FastAPI's own errors."""
 
 
+@cache
 def page(name: str) -> Document:
     return Document(f"docs/{name}.md", (ROOT / f"docs/{name}.md").read_text(encoding="utf-8"))
 
 
+@cache
 def rows(name: str) -> set[str]:
     """What stands in backticks in the first cells of the page's tables."""
     cells = re.findall(r"^\| ([^|]*) \|", page(name).prose, re.MULTILINE)
     return {code for cell in cells for code in re.findall(r"`([^`]+)`", cell)}
 
 
+@cache
 def words(*names: str) -> set[str]:
     """The words in backticks in the text of pages."""
     return {word for name in names for code in page(name).code() for word in re.findall(r"[\w.]+", code)}
@@ -57,6 +61,7 @@ def test_every_variable_of_ours_has_a_row() -> None:
     assert used - rows("configuration") == set()
 
 
+@cache
 def schemas() -> dict[str, set[str]]:
     made: dict[str, Any] = make_application(cast(ServerContext, None), None).openapi()["components"]["schemas"]
     return {name: set(schema.get("properties", {})) for name, schema in made.items() if name not in NOT_OURS}

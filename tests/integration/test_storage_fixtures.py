@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import collections
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import CallOutcome, Execution, ExecutionId, Request, RequestKind, Status
+from agent_md import Workspace
+from agent_md.executions.model import CallOutcome, ExecutionId, RequestKind, Status
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.schema import migrations
 from agent_md.stores.sqlite.store import SqliteStore
@@ -19,6 +21,7 @@ from tests.support.processes import Cli, preload
 
 FIXTURES = sorted(FOLDER.glob("store-format-*"))
 WAITING, QUEUED, CRASHED = ExecutionId(1), ExecutionId(2), ExecutionId(3)
+ALL = (WAITING, QUEUED, CRASHED)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -27,43 +30,29 @@ def _imported() -> None:
 
 
 class Restored:
-    """The workspace of a fixture, and its commands."""
+    """The workspace of a fixture, opened by this program."""
 
-    def __init__(self, fixture: Path, workspace: Path) -> None:
-        restore(fixture, workspace)
-        self.workspace = workspace
-        self.cli = Cli(workspace)
+    def __init__(self, fixture: Path, folder: Path) -> None:
+        restore(fixture, folder)
+        self.folder = folder
+        self.workspace = Workspace(folder)
 
-    def store(self) -> SqliteStore:
-        folder = self.workspace / ".agentmd"
-        return SqliteStore(folder / "agentmd.db", workers=LockWorkers(folder / "workers"))
-
-    def execution(self, execution_id: ExecutionId) -> Execution:
-        store = self.store()
-        try:
-            return store.execution(execution_id)
-        finally:
-            store.close()
-
-    def open_requests(self, execution_id: ExecutionId) -> list[Request]:
-        store = self.store()
-        try:
-            return [request for request in store.requests(execution_id) if request.open]
-        finally:
-            store.close()
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / ".agentmd/agentmd_checkpoints.db"
 
     def effects(self) -> collections.Counter[str]:
-        log = self.workspace / "world.log"
+        log = self.folder / "world.log"
         return collections.Counter(log.read_text().split()) if log.exists() else collections.Counter()
 
     def answer_all(self, execution_id: ExecutionId) -> None:
-        while requests := self.open_requests(execution_id):
-            flags = ("--yes",) if requests[0].kind is RequestKind.CONFIRM else ("--text", "Ann")
-            ended = self.cli("respond", str(execution_id), "--request", requests[0].id, *flags)
-            assert ended.code in (0, 3), ended
+        while requests := self.workspace.requests(execution_id):
+            answer = {"approved": True} if requests[0].kind is RequestKind.CONFIRM else {"text": "Ann"}
+            self.workspace.answer(requests[0], answer)
+            assert self.workspace.resume(execution_id).status in (Status.WAITING, Status.SUCCESS)
 
     def outcomes(self, execution_id: ExecutionId) -> dict[str, tuple[CallOutcome | None, str | None]]:
-        store = self.store()
+        store = SqliteStore(self.folder / ".agentmd/agentmd.db", workers=LockWorkers(self.folder / ".agentmd/workers"))
         try:
             return {call.tool: (call.outcome, call.result) for call in store.calls(execution_id)}
         finally:
@@ -77,11 +66,12 @@ def fixture(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(params=["with checkpoints", "without checkpoints"])
-def restored(request: pytest.FixtureRequest, fixture: Path, tmp_path: Path) -> Restored:
+def restored(request: pytest.FixtureRequest, fixture: Path, tmp_path: Path) -> Iterator[Restored]:
     made = Restored(fixture, tmp_path / "ws")
     if request.param == "without checkpoints":
-        (made.workspace / ".agentmd/agentmd_checkpoints.db").unlink()
-    return made
+        made.checkpoints.unlink()
+    with made.workspace:
+        yield made
 
 
 def test_every_format_has_its_fixture() -> None:
@@ -108,11 +98,10 @@ def test_it_belongs_to_no_machine(fixture: Path) -> None:
 
 
 def test_the_one_that_waits(restored: Restored) -> None:
-    assert restored.execution(WAITING).status is Status.WAITING
-    assert {request.kind for request in restored.open_requests(WAITING)} == {RequestKind.CONFIRM, RequestKind.INPUT}
-    assert restored.cli("pending").out.count("waiting") == 2
+    assert restored.workspace.execution(WAITING).status is Status.WAITING
+    assert {request.kind for request in restored.workspace.requests()} == {RequestKind.CONFIRM, RequestKind.INPUT}
     restored.answer_all(WAITING)
-    assert restored.execution(WAITING).output == "All done."
+    assert restored.workspace.execution(WAITING).output == "All done."
     assert restored.outcomes(WAITING) == {
         "guarded": (CallOutcome.DONE, "did G"),
         "asking": (CallOutcome.DONE, "did Q for Ann"),
@@ -122,37 +111,41 @@ def test_the_one_that_waits(restored: Restored) -> None:
 
 
 def test_the_one_that_is_queued(restored: Restored) -> None:
-    assert restored.execution(QUEUED).status is Status.QUEUED
-    assert restored.cli("resume", str(QUEUED)).code == 3
+    assert restored.workspace.execution(QUEUED).status is Status.QUEUED
+    assert restored.workspace.resume(QUEUED).status is Status.WAITING
     assert restored.effects() == {"queued:G": 1}
     restored.answer_all(QUEUED)
-    assert restored.execution(QUEUED).output == "All done."
+    assert restored.workspace.execution(QUEUED).output == "All done."
     assert restored.effects() == {"queued:G": 1, "queued:Q": 1}
 
 
 def test_the_one_whose_process_died(restored: Restored) -> None:
-    assert restored.execution(CRASHED).status is Status.RUNNING
-    assert "crashed" in restored.cli("resume").out
-    assert restored.cli("resume", str(CRASHED)).code == 3
+    assert restored.workspace.execution(CRASHED).status is Status.RUNNING
+    assert restored.workspace.resume(CRASHED).status is Status.WAITING
     restored.answer_all(CRASHED)
-    assert restored.execution(CRASHED).output == "All done."
+    assert restored.workspace.execution(CRASHED).output == "All done."
     outcome, text = restored.outcomes(CRASHED)["plain"]
     assert outcome is CallOutcome.UNKNOWN
     assert "may have run" in (text or "")
     assert restored.effects() == {"crashed:G": 1, "crashed:Q": 1}
-    assert restored.execution(CRASHED).usage.total_tokens == 33
+    assert restored.workspace.execution(CRASHED).usage.total_tokens == 33
 
 
-def test_all_at_once_and_what_was_said_before_is_still_shown(restored: Restored) -> None:
-    for execution_id in (WAITING, QUEUED, CRASHED):
-        shown = restored.cli("logs", "-e", str(execution_id))
+def test_all_at_once_by_commands_and_what_was_said_before_is_still_shown(fixture: Path, tmp_path: Path) -> None:
+    restored = Restored(fixture, tmp_path / "ws")
+    cli = Cli(restored.folder)
+    assert cli("pending").out.count("waiting") == 2
+    assert "crashed" in cli("resume").out
+    for execution_id in ALL:
+        shown = cli("logs", "-e", str(execution_id))
         assert shown.code == 0, shown
         assert "Let me see." in shown.out
-    assert restored.cli("resume", "--all").code == 3
-    for execution_id in (WAITING, QUEUED, CRASHED):
-        restored.answer_all(execution_id)
-        assert restored.execution(execution_id).status is Status.SUCCESS
+    assert cli("resume", "--all").code == 3
+    with restored.workspace:
+        for execution_id in ALL:
+            restored.answer_all(execution_id)
+            assert restored.workspace.execution(execution_id).status is Status.SUCCESS
     assert set(restored.effects().values()) == {1}
-    with closing(sqlite3.connect(restored.workspace / ".agentmd/agentmd_checkpoints.db")) as connection:
+    with closing(sqlite3.connect(restored.checkpoints)) as connection:
         threads = connection.execute("SELECT DISTINCT thread_id FROM checkpoints").fetchall()
     assert len(threads) == 3  # the checkpoints of the fixture were used, none was begun beside them
