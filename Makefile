@@ -1,12 +1,14 @@
-# Every target makes what it needs: a virtual environment in .venv with the project installed.
+# Every target makes what it needs in .venv: `demo` the project and what it runs on, every other one the tools to work
+# on it too. pip says what it does: a first installation takes a while.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
 # As many at once as there are processors, and few enough that each test has its time.
 PYTEST := $(BIN)/pytest --numprocesses=auto --maxprocesses=4
 
 .PHONY: demo check check-all test stress format benchmark clean
 
-demo: .venv/installed
+demo: .venv/runs
 	@$(BIN)/python examples/demo.py
 
 check: .venv/installed
@@ -33,11 +35,17 @@ benchmark: .venv/installed
 	$(BIN)/python -m benchmarks.waiting
 	$(BIN)/python -m benchmarks.start_up
 
-.venv/installed: pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "agentmd needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
+.venv/runs: pyproject.toml | .venv/bin/python
+	$(PIP) -e .
+	@touch $@
+
+.venv/installed: pyproject.toml | .venv/bin/python
+	$(PIP) -e '.[dev]'
+	@touch .venv/runs $@
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "agentmd needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-	touch $@
 
 clean:
 	rm -rf .venv

@@ -176,7 +176,7 @@ def test_yaml_is_a_whole_file_or_fields_of_an_agent_file(block: Block, tmp_path:
             settings = load_settings(tmp_path, environ={}, cwd=tmp_path, home=tmp_path / "home")
             assert "config.yaml" in settings.origins.values()
         case "prices.yaml":
-            assert load_prices(tmp_path / "prices.yaml").tables[0]
+            assert load_prices(tmp_path / "prices.yaml").own
         case script:
             assert script.startswith("agents/_config/scripts/")
             assert load_script(tmp_path, Path(script).stem).conversations

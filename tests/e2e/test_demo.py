@@ -115,3 +115,14 @@ def test_it_never_follows_a_link_out_of_its_folder(tmp_path: Path, linked: str) 
     assert ended.returncode == 1
     assert "is a link" in ended.stderr
     assert [path.read_text() for path in treasure.rglob("*.*")] == ["precious"] * 3
+
+
+@pytest.mark.parametrize(("target", "installs"), [("demo", "-e ."), ("check", "-e '.[dev]'"), ("test", "-e '.[dev]'")])
+def test_a_command_installs_what_it_needs_and_shows_it(tmp_path: Path, target: str, installs: str) -> None:
+    root = Path(__file__).parents[2]
+    for name in ("Makefile", "pyproject.toml"):
+        (tmp_path / name).write_bytes((root / name).read_bytes())
+    asked = subprocess.run(["make", "-n", target], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=True)
+    (line,) = [line for line in asked.stdout.splitlines() if " pip install " in line]
+    assert line.endswith(f" {installs}")
+    assert "--quiet" not in line

@@ -20,7 +20,11 @@ NOT_WALKED: dict[tuple[str, str], str] = {
         "one of them runs this; the other: test_on_a_terminal_the_person_is_asked_also_after_a_run_that_was_left_waiting"
     ),
     ("README.md", "$ agentmd run cleaner"): ("it needs a terminal: test_the_session_of_the_readme_is_a_real_one"),
-    ("README.md", "$ pip install -e ."): "how this environment came about",
+    (
+        "README.md",
+        "$ pip install .             # into a Python environment of yours, also to use it as a library",
+    ): "it needs the network: it was tried by hand, each of the three",
+    ("README.md", "$ pip install '.[openai,anthropic]'"): "the same",
     (
         "README.md",
         "$ agentmd chat helper --session garden",
