@@ -14,7 +14,7 @@ import pytest
 from agent_md.executions.model import CallOutcome, CallState, ExecutionId, Position, Status
 from tests.support.disk import as_ordinary_user, full_disk
 from tests.support.processes import Finished
-from tests.support.world import MAY_HAVE_RUN, World
+from tests.support.world import MAY_HAVE_RUN, Story, World
 
 EVERY_FILE = ""
 STORE = "/agentmd.db"
@@ -32,8 +32,7 @@ def state(world: World) -> Path:
 
 def waiting(world: World) -> World:
     """Its execution waits for three answers; no process is left."""
-    assert world.cli("run", "worker").code == 3
-    return world
+    return world.begin()
 
 
 def crashed(world: World) -> World:
@@ -47,53 +46,32 @@ def answer_all(world: World) -> None:
     world.check()
 
 
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    return Story(tmp_path_factory.mktemp("story"))
+
+
 class TestFullFromOneWriteOn:
-    def test_some_writes(self, tmp_path: Path) -> None:
-        places = points(tmp_path)
-        assert len(places) > 60
-        for place in random.sample(places, 6):
-            check_full_at(tmp_path, place, random.choice([EVERY_FILE, STORE, CHECKPOINTS]))
+    def test_some_writes(self, story: Story) -> None:
+        assert len(story.points) > 60
+        for place in random.sample(story.points, 6):
+            check_full_at(story, place, random.choice([EVERY_FILE, STORE, CHECKPOINTS]))
 
     @pytest.mark.stress
     @pytest.mark.parametrize("only", [EVERY_FILE, STORE, CHECKPOINTS], ids=["all", "store", "checkpoints"])
-    def test_every_write(self, tmp_path: Path, only: str) -> None:
-        places = points(tmp_path)
-        assert len(places) > 60
-        for place in places:
-            check_full_at(tmp_path, place, only)
+    def test_every_write(self, story: Story, only: str) -> None:
+        for place in story.points:
+            check_full_at(story, place, only)
 
 
-def points(tmp_path: Path) -> list[tuple[int, int]]:
-    """Every write of every process of the story without a fault."""
-    world = World(tmp_path / "count")
-    writes = [writes_of(world, world.cli("run", "worker"))]
-    while world.status() is Status.WAITING:
-        writes.append(writes_of(world, world.respond(world.open_requests()[0])))
-    return [(process, write) for process, count in enumerate(writes) for write in range(1, count + 1)]
-
-
-def writes_of(world: World, ended: Finished) -> int:
-    assert ended.code in (0, 3), ended
-    return world.cli.writes_of_last()
-
-
-def check_full_at(tmp_path: Path, place: tuple[int, int], only: str) -> None:
+def check_full_at(story: Story, place: tuple[int, int], only: str) -> None:
     process, write = place
-    world = World(tmp_path / f"{process}-{write}")
+    world = story.before(process)
     try:
-        check_told(world, story(world, process, full_disk(write, only=only)))
+        check_told(world, world.step(prepare=full_disk(write, only=only)))
         answer_all(world)
     except AssertionError as error:
         raise AssertionError(f"full from write {write} of process {process} on, files {only!r}: {error}") from error
-
-
-def story(world: World, full_process: int, full: Prepare) -> Finished:
-    """One process after the other until, and with, the one whose disk gets full."""
-    ended = world.cli("run", "worker", prepare=full if full_process == 0 else None)
-    for process in range(1, full_process + 1):
-        assert world.status() is Status.WAITING, ended
-        ended = world.respond(world.open_requests()[0], prepare=full if process == full_process else None)
-    return ended
 
 
 def check_told(world: World, ended: Finished) -> None:

@@ -56,7 +56,7 @@ def frozen_writer(path: Path) -> Iterator[int]:
 
 @pytest.mark.parametrize("command", [["run", "worker"], ["respond", "1", "--all", "--yes"], ["cancel", "1"]])
 def test_a_command_names_it_after_one_wait_and_ends_with_1(world: World, command: list[str]) -> None:
-    assert world.cli("run", "worker").code == 3
+    world.begin()
     with frozen_writer(world.workspace / ".agentmd/agentmd.db") as pid:
         began = time.monotonic()
         ended = world.cli(*command, prepare=impatient())
@@ -71,7 +71,7 @@ def test_a_command_names_it_after_one_wait_and_ends_with_1(world: World, command
 
 
 def test_also_where_it_holds_the_checkpoints_and_no_attempt_is_counted(world: World) -> None:
-    assert world.cli("run", "worker").code == 3
+    world.begin()
     with frozen_writer(world.checkpoints) as pid:
         ended = world.respond(world.open_requests()[0], prepare=impatient())
         assert ended.code == 1, ended
@@ -84,7 +84,7 @@ def test_also_where_it_holds_the_checkpoints_and_no_attempt_is_counted(world: Wo
 
 @pytest.mark.parametrize("command", [["pending"], ["logs"], ["list"], ["logs", "-e", "1"]])
 def test_reading_goes_on(world: World, command: list[str]) -> None:
-    assert world.cli("run", "worker").code == 3
+    world.begin()
     with frozen_writer(world.workspace / ".agentmd/agentmd.db"):
         assert world.cli(*command, prepare=impatient()).code == 0
 

@@ -9,6 +9,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+from agent_md import Workspace
 from agent_md.executions.model import (
     Call,
     CallOutcome,
@@ -24,7 +25,7 @@ from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.workers import LockWorkers
 from tests.support.processes import Cli, Finished
 
-__all__ = ["World", "http_answer"]
+__all__ = ["Story", "World", "http_answer"]
 
 _TOOLS = '''
 import os, signal
@@ -101,14 +102,15 @@ class World:
     """A workspace with one agent, `worker`, and the commands that drive it to its end whatever happens to them."""
 
     def __init__(self, workspace: Path) -> None:
+        """`workspace` is made, or else it is that of a world."""
         self.workspace = workspace
-        (workspace / "agents/_config/tools").mkdir(parents=True)
-        (workspace / "agents/_config/scripts").mkdir()
-        (workspace / "agents/worker.md").write_text(_AGENT)
-        (workspace / "agents/_config/tools/effects.py").write_text(_TOOLS)
-        (workspace / "agents/_config/scripts/worker.yaml").write_text(_SCRIPT)
+        if not workspace.exists():
+            (workspace / "agents/_config/tools").mkdir(parents=True)
+            (workspace / "agents/_config/scripts").mkdir()
+            (workspace / "agents/worker.md").write_text(_AGENT)
+            (workspace / "agents/_config/tools/effects.py").write_text(_TOOLS)
+            (workspace / "agents/_config/scripts/worker.yaml").write_text(_SCRIPT)
         self.cli = Cli(workspace)
-        self.answered: dict[str, tuple[str, ...]] = {}
 
     @property
     def checkpoints(self) -> Path:
@@ -169,20 +171,34 @@ class World:
         """Answers a request in the way that belongs to it: the same each time it is asked."""
         return self.cli("respond", str(request.execution_id), "--request", request.id, *_flags(request), **kill)
 
+    def step(self, **kill: Any) -> Finished:
+        """The next process of the story: `run`, then one that answers the oldest open request, as often as there is one."""
+        return (
+            self.cli("run", "worker", **kill)
+            if self.status() is None
+            else self.respond(self.open_requests()[0], **kill)
+        )
+
+    def begin(self) -> World:
+        """Runs the agent in this process until it waits for three answers."""
+        with Workspace(self.workspace) as workspace:
+            assert workspace.run("worker").status is Status.WAITING
+        return self
+
     def finish(self) -> Status:
-        """Goes on, by as many processes as it takes, until the execution has ended; gives its status."""
-        for _ in range(40):
-            status = self.status()
-            if status is None:
-                self.cli("run", "worker")
-            elif status.final:
-                return status
-            elif status is Status.WAITING:
-                ended = self.respond(self.open_requests()[0])
-                assert ended.code in (0, 3), ended
-            else:
-                ended = self.cli("resume", "--all")
-                assert ended.code in (0, 1, 3), ended
+        """Goes on in this process, whatever was left, until the execution has ended; gives its status."""
+        with Workspace(self.workspace) as workspace:
+            for _ in range(40):
+                status = self.status()
+                if status is None:
+                    workspace.run("worker")
+                elif status.final:
+                    return status
+                elif status is Status.WAITING:
+                    request = self.open_requests()[0]
+                    workspace.answer(request, _response(request))
+                else:
+                    workspace.resume(1)
         raise AssertionError(f"the execution is stuck as {self.status()}")
 
     def lose_checkpoints(self, copy: Path | None = None) -> None:
@@ -255,12 +271,49 @@ class World:
             assert len(requests) == 1
 
 
+class Story:
+    """The execution of a World from its start to its end, one process after the other, and what each of them found."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.writes: list[int] = []
+        """How many write statements each process made."""
+        world = World(folder / "ws")
+        while (status := world.status()) is None or not status.final:
+            shutil.copytree(world.workspace, self._found_by(len(self.writes)), ignore=shutil.ignore_patterns(".out"))
+            ended = world.step()
+            assert ended.code in (0, 3), ended
+            self.writes.append(world.cli.writes_of_last())
+        world.check()
+
+    @property
+    def points(self) -> list[tuple[int, int]]:
+        """Every write of every process, counted from 1."""
+        return [(process, write) for process, count in enumerate(self.writes) for write in range(1, count + 1)]
+
+    def before(self, process: int) -> World:
+        """The world, set back to where this process is the next one. What was approved holds in this folder alone."""
+        place = self._folder / "ws"
+        shutil.rmtree(place)
+        shutil.copytree(self._found_by(process), place)
+        return World(place)
+
+    def _found_by(self, process: int) -> Path:
+        return self._folder / f"before-{process}"
+
+
 def _flags(request: Request) -> tuple[str, ...]:
+    response = _response(request)
+    if "approved" in response:
+        return ("--yes",) if response["approved"] else ("--no", "--reason", response["reason"])
+    return ("--text", response["text"]) if "text" in response else ("--choice", *response["selected"])
+
+
+def _response(request: Request) -> dict[str, Any]:
     if request.source is RequestSource.GATE:
-        if (request.tool_args or {}).get("key") == "B":
-            return ("--no", "--reason", "not this one")
-        return ("--yes",)
-    return ("--text", "Ann") if request.kind is RequestKind.INPUT else ("--choice", "blue")
+        denied = (request.tool_args or {}).get("key") == "B"
+        return {"approved": False, "reason": "not this one"} if denied else {"approved": True}
+    return {"text": "Ann"} if request.kind is RequestKind.INPUT else {"selected": ["blue"]}
 
 
 def http_answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -272,12 +325,7 @@ def http_answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _expected(request: Request) -> tuple[Outcome, Any]:
-    if request.source is RequestSource.GATE:
-        if (request.tool_args or {}).get("key") == "B":
-            return Outcome.DENIED, {"approved": False, "reason": "not this one"}
-        return Outcome.APPROVED, {"approved": True}
-    answers: dict[RequestKind, Any] = {
-        RequestKind.INPUT: {"text": "Ann"},
-        RequestKind.CHOICE: {"selected": ["blue"]},
-    }
-    return Outcome.ANSWERED, answers[request.kind]
+    response = _response(request)
+    if "approved" not in response:
+        return Outcome.ANSWERED, response
+    return (Outcome.APPROVED if response["approved"] else Outcome.DENIED), response
