@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import preload
-from tests.support.world import World
+from tests.support.world import Story, World
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -18,3 +18,8 @@ def _imported() -> None:
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path / "ws")
+
+
+@pytest.fixture(scope="session")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    return Story(tmp_path_factory.mktemp("story"))

@@ -46,11 +46,6 @@ def answer_all(world: World) -> None:
     world.check()
 
 
-@pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
-    return Story(tmp_path_factory.mktemp("story"))
-
-
 class TestFullFromOneWriteOn:
     def test_some_writes(self, story: Story) -> None:
         assert len(story.points) > 60

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from itertools import count
+import random
 from pathlib import Path
 
 import pytest
 
+from agent_md import Workspace
 from agent_md.executions.model import RequestKind, Status
 from tests.support.agent_folder import AgentFolder, call
+from tests.support.processes import Finished
+from tests.support.snapshots import Snapshot
 from tests.support.structured import question
 
 TOOLS = f"""
@@ -33,31 +36,48 @@ ANSWERS = {RequestKind.QUESTIONS: {"Where?": "my own"}, RequestKind.CUSTOM: 3}
 _STRIDE = 8
 
 
-def respond(folder: AgentFolder, kill_before_write: int | None = None) -> bool:
-    """Answers the newest open request; whether the process was killed."""
+def respond(folder: AgentFolder, kill_before_write: int | None = None) -> Finished:
+    """Answers the newest open request."""
     request = [request for request in folder.requests() if request.open][-1]
     answers = json.dumps(ANSWERS[request.kind])
-    ended = folder.cli(
-        "respond", "1", "--request", request.id, "--answers", answers, kill_before_write=kill_before_write
-    )
-    assert ended.killed or ended.code in (0, 3), ended
-    return ended.killed
+    command = ("respond", "1", "--request", request.id, "--answers", answers)
+    return folder.cli(*command, kill_before_write=kill_before_write)
+
+
+def finish(folder: AgentFolder) -> None:
+    with Workspace(folder.path) as workspace:
+        while workspace.execution(1).status is not Status.SUCCESS:
+            for request in workspace.requests(1)[::-1]:
+                answer = ANSWERS[request.kind]
+                workspace.answer(request, {"answers": answer} if isinstance(answer, dict) else answer)
+            assert workspace.resume(1).status in (Status.WAITING, Status.SUCCESS)
+
+
+def check_killed(tmp_path: Path, killed: int, stride: int) -> None:
+    """kill -9 of the process that gives this answer, the first or the second one."""
+    folder = AgentFolder(tmp_path / "ws")
+    folder.tools("publishing", TOOLS)
+    folder.agent("asker", [{"calls": [call("publish")]}, {"text": "Done."}], "tools: [publishing]")
+    assert folder.cli("run", "asker").code == 3
+    for _ in range(killed):
+        assert respond(folder).code == 3
+    before = Snapshot(folder.path, tmp_path / "before")
+    assert respond(folder).code == (0 if killed else 3)
+    writes = folder.cli.writes_of_last()
+    assert writes > 20
+    for write in range(random.randrange(1, stride + 1), writes + 1, stride):
+        before.restore()
+        assert respond(folder, write).killed
+        finish(folder)
+        assert json.loads(folder.results()[0]) == [{"Where?": "my own"}, 3]
 
 
 @pytest.mark.parametrize("killed", [0, 1])
 def test_every_answer_reaches_its_question_once(tmp_path: Path, killed: int) -> None:
-    for write in count(2, _STRIDE):
-        folder = AgentFolder(tmp_path / f"{write}")
-        folder.tools("publishing", TOOLS)
-        folder.agent("asker", [{"calls": [call("publish")]}, {"text": "Done."}], "tools: [publishing]")
-        assert folder.cli("run", "asker").code == 3
-        hit = [respond(folder, write if number == killed else None) for number in range(killed + 1)][killed]
-        while folder.execution().status is not Status.SUCCESS:
-            if folder.execution().status is Status.WAITING:
-                respond(folder)
-            else:
-                assert folder.cli("resume", "1").code in (0, 3)
-        assert json.loads(folder.results()[0]) == [{"Where?": "my own"}, 3]
-        if not hit:
-            assert write > 2
-            return
+    check_killed(tmp_path, killed, _STRIDE)
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("killed", [0, 1])
+def test_every_answer_reaches_its_question_once_wherever_it_is_killed(tmp_path: Path, killed: int) -> None:
+    check_killed(tmp_path, killed, 1)

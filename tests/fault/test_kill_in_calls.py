@@ -10,39 +10,19 @@ import pytest
 from agent_md.executions.model import CallOutcome, ExecutionId, Position, Status
 from tests.support.processes import Running
 from tests.support.waiting import until
-from tests.support.world import World
+from tests.support.world import Story, World
+
+PROCESSES = {"U": 0, "A": 1, "C": 3, "V": 3, "Q-first": 5, "Q-second": 6}
+"""In which process of the story the effects are: U and V need no answer, the others run again after one."""
 
 
-@pytest.mark.parametrize("place", ["U:before", "U:after", "V:before", "V:after"])
-def test_killed_in_an_unguarded_tool(world: World, place: str) -> None:
-    env = {"KILL_IN_TOOL": place}
-    assert world.cli("run", "worker", env=env).code in (3, -9)
-    for _ in range(20):
-        status = world.status()
-        assert status is not None
-        if status is not Status.WAITING:
-            break
-        world.respond(world.open_requests()[0], env=env)
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("key", PROCESSES)
+def test_killed_in_a_tool(story: Story, key: str, moment: str) -> None:
+    world = story.before(PROCESSES[key])
+    assert world.step(env={"KILL_IN_TOOL": f"{key}:{moment}"}).killed
     world.finish()
     world.check()
-    key, moment = place.split(":")
-    assert world.effects()[key] == (1 if moment == "after" else 0)
-
-
-@pytest.mark.parametrize(
-    "place", ["A:before", "A:after", "C:before", "Q-first:before", "Q-first:after", "Q-second:after"]
-)
-def test_killed_in_a_resumed_tool(world: World, place: str) -> None:
-    world.cli("run", "worker")
-    died = False
-    for _ in range(20):
-        if world.status() is not Status.WAITING:
-            break
-        died = died or world.respond(world.open_requests()[0], env={"KILL_IN_TOOL": place}).killed
-    assert died
-    world.finish()
-    world.check()
-    key, moment = place.split(":")
     assert world.effects()[key] == (1 if moment == "after" else 0)
 
 

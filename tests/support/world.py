@@ -24,6 +24,7 @@ from agent_md.executions.model import (
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.workers import LockWorkers
 from tests.support.processes import Cli, Finished
+from tests.support.snapshots import Snapshot
 
 __all__ = ["Story", "World", "http_answer"]
 
@@ -102,14 +103,12 @@ class World:
     """A workspace with one agent, `worker`, and the commands that drive it to its end whatever happens to them."""
 
     def __init__(self, workspace: Path) -> None:
-        """`workspace` is made, or else it is that of a world."""
         self.workspace = workspace
-        if not workspace.exists():
-            (workspace / "agents/_config/tools").mkdir(parents=True)
-            (workspace / "agents/_config/scripts").mkdir()
-            (workspace / "agents/worker.md").write_text(_AGENT)
-            (workspace / "agents/_config/tools/effects.py").write_text(_TOOLS)
-            (workspace / "agents/_config/scripts/worker.yaml").write_text(_SCRIPT)
+        (workspace / "agents/_config/tools").mkdir(parents=True)
+        (workspace / "agents/_config/scripts").mkdir()
+        (workspace / "agents/worker.md").write_text(_AGENT)
+        (workspace / "agents/_config/tools/effects.py").write_text(_TOOLS)
+        (workspace / "agents/_config/scripts/worker.yaml").write_text(_SCRIPT)
         self.cli = Cli(workspace)
 
     @property
@@ -275,16 +274,16 @@ class Story:
     """The execution of a World from its start to its end, one process after the other, and what each of them found."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._world = World(folder / "ws")
+        self._found: list[Snapshot] = []
         self.writes: list[int] = []
         """How many write statements each process made."""
-        world = World(folder / "ws")
-        while (status := world.status()) is None or not status.final:
-            shutil.copytree(world.workspace, self._found_by(len(self.writes)), ignore=shutil.ignore_patterns(".out"))
-            ended = world.step()
+        while (status := self._world.status()) is None or not status.final:
+            self._found.append(Snapshot(self._world.workspace, folder / f"before-{len(self._found)}"))
+            ended = self._world.step()
             assert ended.code in (0, 3), ended
-            self.writes.append(world.cli.writes_of_last())
-        world.check()
+            self.writes.append(self._world.cli.writes_of_last())
+        self._world.check()
 
     @property
     def points(self) -> list[tuple[int, int]]:
@@ -292,14 +291,9 @@ class Story:
         return [(process, write) for process, count in enumerate(self.writes) for write in range(1, count + 1)]
 
     def before(self, process: int) -> World:
-        """The world, set back to where this process is the next one. What was approved holds in this folder alone."""
-        place = self._folder / "ws"
-        shutil.rmtree(place)
-        shutil.copytree(self._found_by(process), place)
-        return World(place)
-
-    def _found_by(self, process: int) -> Path:
-        return self._folder / f"before-{process}"
+        """The world, set back to where this process is the next one."""
+        self._found[process].restore()
+        return self._world
 
 
 def _flags(request: Request) -> tuple[str, ...]:
