@@ -10,7 +10,6 @@ import pytest
 from tests.support.damage import DAMAGES
 from tests.support.world import Story
 
-
 PROCESSES = 7
 """So many take part in the story: one that runs the agent, and one for each answer."""
 
