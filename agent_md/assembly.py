@@ -14,7 +14,7 @@ from agent_md.agents.spec import AgentSpec
 from agent_md.agents.text import Prompt, render
 from agent_md.errors import UsageError
 from agent_md.executions.days import local_midnight
-from agent_md.executions.spending import LATE_S, Budget
+from agent_md.executions.spending import LATE_S, Budget, DayLimit, Scope
 from agent_md.models.estimate import estimate_call, estimate_first_call
 from agent_md.models.factory import KEY_VARIABLES
 from agent_md.models.pricing import Prices, load_prices
@@ -96,16 +96,20 @@ class Assembly:
         declarations: Sequence[Mapping[str, Any]] = (),
     ) -> Budget | None:
         """What limits the money of a model call with this history, None = of the first one of a new execution. None if
-        the agent has no limit of a day."""
-        limit = spec.settings.max_cost_usd_per_day
-        if limit is None:
+        neither the agent nor the workspace has a limit of a day."""
+        amounts = {
+            Scope.AGENT: spec.settings.max_cost_usd_per_day,
+            Scope.WORKSPACE: self.settings.max_cost_usd_per_day,
+        }
+        limits = tuple(DayLimit(scope, amount) for scope, amount in amounts.items() if amount is not None)
+        if not limits:
             return None
         if history is None:
             estimate = estimate_first_call(spec, self.scripts_dir)
         else:
             estimate = estimate_call(spec, history, declarations, self.prices, self.scripts_dir)
         now = time.time()
-        return Budget(limit, local_midnight(now), now - LATE_S, estimate.price, estimate.is_bound)
+        return Budget(limits, local_midnight(now), now - LATE_S, estimate.price, estimate.is_bound)
 
     def tools(self, spec: AgentSpec, *, lenient: bool = False) -> dict[str, Tool]:
         """The tools of an agent by name. With `lenient` a module that cannot be loaded is left out, else UsageError."""

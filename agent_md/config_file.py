@@ -138,6 +138,7 @@ _READERS: dict[str, _Reader] = {
     "webhooks.interrupt_delay": _as(formats.duration),
     "retention.executions_days": _days,
     "http.allow_hosts": _list_of(formats.host),
+    "max_cost_usd_per_day": lambda section, key: section.number_or_none(key, None, 0),
     "prices": _as(formats.path),
     "log_level": _as(log_level),
     "allow_state_on": _list_of(_file_system),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from agent_md.executions.costs import Cost, CostBy
 from agent_md.executions.deliveries import Delivery, NewDelivery
 from agent_md.executions.firings import (
     FileState,
@@ -191,18 +192,20 @@ class Journal(Protocol):
         proposals: Sequence[Proposal],
         *,
         cut: str | None = None,
-    ) -> None:
+    ) -> tuple[str, ...]:
         """Stores AI message `turn` (`ai`), its usage, a journal row a call in state `proposed` (`tool_call`), and the
         requests of all guarded calls (`interrupt`), at once. `cut`: why the message stopped before its end. If the turn
-        is there already, nothing of this is.
+        is there already, nothing of this is. Gives what the log is to be told of the money of the day: see
+        `spending.mark_passed`.
 
         A guarded call one of whose `grants` is usable now is stored as one that runs, by the first of them, and without
         its request."""
 
     def reserve(self, budget: Budget) -> Judgement:
-        """Holds, for the model call that comes next, what it may cost, if it fits under the limit with what is spent and
+        """Holds, for the model call that comes next, what it may cost, if it fits under the limits with what is spent and
         what is held for calls of other executions; see `spending.judge`. It is held until the message is stored, the
-        drive ends or its worker is dead, and once for an execution."""
+        drive ends or its worker is dead, and once for an execution. Whoever has to wait is not passed by: what it wants
+        counts as held for all that ask after it, until then."""
 
     def start_call(
         self,
@@ -509,8 +512,13 @@ class Store(Protocol):
     def count(self, statuses: Collection[Status]) -> int:
         """How many executions have one of these statuses."""
 
-    def spent(self, agent: str, since: float) -> float | None:
-        """US dollars for the model calls of an agent's executions since then; None if the cost of one is unknown."""
+    def spent(self, since: float, agent: str | None = None) -> float | None:
+        """US dollars for model calls since then: of an agent's executions and those below them, or of all; None if the
+        cost of one is unknown."""
+
+    def costs(self, by: CostBy, *, agents: Collection[str] | None = None) -> list[Cost]:
+        """What the model calls of all executions, or of those of these agents, have cost so far, removed ones among them.
+        Days come newest first, agents and models dearest first."""
 
     def refusals(
         self,

@@ -11,6 +11,7 @@ from agent_md.agents.spec import AgentSpec
 from agent_md.assembly import Assembly
 from agent_md.errors import AgentFileInvalid, UsageError
 from agent_md.executions.model import Claim, Execution, ExecutionId, Status, TriggerKind, WorkerId
+from agent_md.executions.spending import DAILY_LIMIT
 from agent_md.models.factory import check_model, with_address
 from agent_md.models.pricing import price_of
 from agent_md.models.script_file import load_script
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Preflight", "without_effect"]
 
-_MONEY = ("max_cost_usd", "max_cost_usd_per_day")
+_MONEY = ("max_cost_usd", DAILY_LIMIT)
 _NOT_YET = ("mcp", "skills", "agents", "secrets", "allow_hosts")
 
 
@@ -62,12 +63,13 @@ class Preflight:
     def _check_price(self, spec: AgentSpec) -> None:
         """A limit on money that cannot be kept is refused, never ignored."""
         price = price_of(spec.model, self._parts.prices)  # a mistake in them is told, whether there is a limit or not
-        limits = [name for name in _MONEY if getattr(spec.settings, name) is not None]
+        limits = [f"settings.{name}" for name in _MONEY if getattr(spec.settings, name) is not None]
+        limits += [f"{DAILY_LIMIT} of the workspace"] * (self._parts.settings.max_cost_usd_per_day is not None)
         if not limits or spec.model.provider == "script" or price is not None:
             return
         raise UsageError(
-            f"{spec.name}: settings.{limits[0]} is set, but the price of {spec.model} is unknown, so the limit cannot hold. Give it in a file "
-            "that `prices` in config.yaml names, or remove the limit and use max_execution_tokens"
+            f"{spec.name}: {limits[0]} is set, but the price of {spec.model} is unknown, so the limit cannot hold. Give it "
+            "in a file that `prices` in config.yaml names, or remove the limit and use max_execution_tokens"
         )
 
     def _check_prompt(self, spec: AgentSpec) -> None:

@@ -113,6 +113,8 @@ class Settings:
     webhooks: WebhookSettings
     http: HttpSettings
     retention: RetentionSettings
+    max_cost_usd_per_day: float | None
+    """US dollars that all agents together may spend in a day; None = no limit."""
     prices: Path | None
     log_level: str
     allow_state_on: tuple[str, ...]
@@ -191,6 +193,7 @@ def load_settings(
         webhooks=WebhookSettings(**_below(values, "webhooks")),
         http=HttpSettings(**_below(values, "http")),
         retention=RetentionSettings(**_below(values, "retention")),
+        max_cost_usd_per_day=values["max_cost_usd_per_day"],
         prices=None if values["prices"] is None else place.path(values["prices"]),
         log_level=values["log_level"],
         allow_state_on=values["allow_state_on"],

@@ -1,40 +1,87 @@
-"""A limit on the money of a day: whether one more call of a model fits under it, and the runs that did not."""
+"""Limits on the money of a day: whether one more call of a model fits under them, and the runs that did not."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from agent_md.executions.model import TriggerKind
 
-__all__ = ["DAILY_LIMIT", "LATE_S", "Budget", "Judgement", "Refusal", "RefusalKind", "Spending", "Verdict", "judge"]
+__all__ = [
+    "DAILY_LIMIT",
+    "LATE_S",
+    "Account",
+    "Budget",
+    "DayLimit",
+    "Judgement",
+    "Refusal",
+    "RefusalKind",
+    "Scope",
+    "Spending",
+    "Verdict",
+    "judge",
+    "mark_passed",
+]
 
 DAILY_LIMIT = "max_cost_usd_per_day"
 LATE_S = 7 * 86_400.0
 """How long a turn says what the next one may cost, in seconds."""
 
 _ROUNDING = 1e-9
+_MARKS = (1.0, 0.8)
+"""The shares of a limit at which the log is told."""
+
+
+class Scope(StrEnum):
+    """Whose calls count for a limit: those of one agent, with what it called, or all."""
+
+    AGENT = "agent"
+    WORKSPACE = "workspace"
+
+
+@dataclass(frozen=True, slots=True)
+class DayLimit:
+    """US dollars that may be spent in a day."""
+
+    scope: Scope
+    amount: float
+
+    def __str__(self) -> str:
+        """As people are told of it: `max_cost_usd_per_day is $5`."""
+        of = "" if self.scope is Scope.AGENT else f" of the {self.scope}"
+        return f"{DAILY_LIMIT}{of} is ${self.amount:g}"
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What limits one call: `limit` US dollars for all executions of the agent since `since`; turns since `late` say what
-    a call costs. `price` is what is known beforehand of this one; `is_bound`: it cannot cost more."""
+    """What limits one call: each of the limits holds for what was spent since `since`; turns of the agent since `late` say
+    what a call costs. `price` is what is known beforehand of this one, None = its model has no price; `is_bound`: it
+    cannot cost more."""
 
-    limit: float
+    limits: tuple[DayLimit, ...]
     since: float
     late: float
-    price: float = 0.0
+    price: float | None = 0.0
     is_bound: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
-    """What the store knows of an agent's money. `spent` since the day began, None = the cost of one call is unknown;
-    `held` for calls of others that are under way; `dearest` of the turns of late, None = there was none."""
+class Account:
+    """Money in one scope: `spent` since the day began, None = the cost of one call is unknown; `held` for calls of others
+    that are under way, or wait already."""
 
     spent: float | None
     held: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What the store knows of money, for each scope that is limited. `dearest` of the agent's turns of late, None = there
+    was none."""
+
+    accounts: Mapping[Scope, Account]
     dearest: float | None = None
 
 
@@ -49,7 +96,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The verdict; `amount` is to be held for the call, `reason` says why it may never be made."""
+    """The verdict; `amount` is to be held for the call, infinite = all that is left; `reason` says why it may never be
+    made."""
 
     verdict: Verdict
     amount: float = 0.0
@@ -57,22 +105,43 @@ class Judgement:
 
 
 def judge(budget: Budget, spending: Spending) -> Judgement:
-    """Whether a call fits under the limit with the larger of its price and the agent's dearest turn of late.
+    """Whether a call fits under every limit with the larger of its price and the agent's dearest turn of late.
 
     A call of which nobody knows what it may cost takes all that is left: the first of an agent is made alone.
     """
-    limit, spent = budget.limit, spending.spent
-    if spent is None:
-        return Judgement(Verdict.OVER, reason=f"{DAILY_LIMIT} is ${limit:g}, and the cost so far today is unknown")
-    if spent >= limit:
-        return Judgement(Verdict.OVER, reason=f"{DAILY_LIMIT} is ${limit:g}, and ${spent:g} are spent today")
-    unknown = spending.dearest is None and not budget.is_bound
-    amount = max(budget.price, spending.dearest or 0.0, limit - spent if unknown else 0.0)
-    if spent + amount > limit + _ROUNDING:
-        reason = f"{DAILY_LIMIT} is ${limit:g}, ${spent:g} are spent today, and the next call may cost ${amount:g}"
-        return Judgement(Verdict.OVER, amount, reason)
-    fits = spent + spending.held + amount <= limit + _ROUNDING
+    known = budget.is_bound or spending.dearest is not None
+    amount = max(budget.price or 0.0, spending.dearest or 0.0) if known else math.inf
+    for limit in budget.limits:
+        if reason := _over(limit, spending.accounts[limit.scope].spent, budget.price, amount):
+            return Judgement(Verdict.OVER, amount, f"{limit}, {reason}")
+    fits = all(_fits(limit, spending.accounts[limit.scope], amount) for limit in budget.limits)
     return Judgement(Verdict.FITS if fits else Verdict.WAIT, amount)
+
+
+def _over(limit: DayLimit, spent: float | None, price: float | None, amount: float) -> str:
+    """Why a call may never be made; empty if it may."""
+    if price is None:
+        return "and the price of the model is unknown"
+    if spent is None:
+        return "and the cost so far today is unknown"
+    if spent >= limit.amount:
+        return f"and ${spent:g} are spent today"
+    if math.isfinite(amount) and spent + amount > limit.amount + _ROUNDING:
+        return f"${spent:g} are spent today, and the next call may cost ${amount:g}"
+    return ""
+
+
+def _fits(limit: DayLimit, account: Account, amount: float) -> bool:
+    spent = account.spent or 0.0
+    return spent + account.held + min(amount, limit.amount - spent) <= limit.amount + _ROUNDING
+
+
+def mark_passed(limit: DayLimit, before: float, after: float) -> str | None:
+    """What the log is told when a call took the money of the day from `before` to `after`: that 80 % of the limit are
+    spent, or all of it. None if neither mark was passed."""
+    if not any(before < share * limit.amount <= after for share in _MARKS):
+        return None
+    return f"{limit}, and ${after:g} are spent today ({after / limit.amount:.0%})"
 
 
 class RefusalKind(StrEnum):

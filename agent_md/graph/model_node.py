@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -22,6 +23,8 @@ from agent_md.graph.state import ThreadState
 from agent_md.models.endings import cut_reason
 
 __all__ = ["ModelNode"]
+
+log = logging.getLogger(__name__)
 
 _LOOK_AGAIN_S = 0.2
 """How often is looked whether money was freed; also the death of another process does that."""
@@ -111,9 +114,11 @@ class ModelNode:
                 )
             )
         )
-        run_context.journal.record_model_step(
+        told = run_context.journal.record_model_step(
             turn, stored, text_of(message), run_context.usage_of(message), proposals, cut=cut
         )
+        for text in told:
+            log.warning("%s", text)
         run_context.sink.stored()
         return stored
 

@@ -22,9 +22,9 @@ _CHARACTERS_PER_TOKEN = 3.0
 
 
 class Estimate(NamedTuple):
-    """US dollars; `is_bound`: the call cannot cost more."""
+    """US dollars, None = the model has no price; `is_bound`: the call cannot cost more."""
 
-    price: float = 0.0
+    price: float | None = 0.0
     is_bound: bool = False
 
 
@@ -52,7 +52,7 @@ def estimate_call(
         return estimate_first_call(spec, scripts_dir)
     price = price_of(spec.model, prices)
     if price is None:
-        return Estimate()
+        return Estimate(None)
     from langchain_core.messages.utils import count_tokens_approximately
 
     tokens = count_tokens_approximately(

@@ -453,11 +453,11 @@ def test_what_an_agent_spent_since_then(store: Store, clock: ManualClock) -> Non
     record(journal_of(store, begin(store)))
     clock.advance(10)
     since = clock.now
-    assert store.spent("writer", since) == 0.0
+    assert store.spent(since, "writer") == 0.0
     for agent in ("writer", "writer", "reader"):
         record(journal_of(store, begin(store, agent=agent)), usage=Usage(1, 1, 0.5))
-    assert store.spent("writer", since) == 1.0
-    assert store.spent("writer", 0.0) == 1.25
+    assert store.spent(since, "writer") == 1.0
+    assert store.spent(0.0, "writer") == 1.25
     record(journal_of(store, begin(store)), usage=Usage(1, 1, None))
-    assert store.spent("writer", since) is None
-    assert store.spent("reader", since) == 0.5
+    assert store.spent(since, "writer") is None
+    assert store.spent(since, "reader") == 0.5

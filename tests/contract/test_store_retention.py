@@ -154,10 +154,10 @@ def test_its_cost_still_counts(store: Store, clock: ManualClock) -> None:
     since = clock.now
     done(store), done(store)
     clock.advance(10)
-    before = store.spent("writer", since)
+    before = store.spent(since, "writer")
     assert sweep(store, clock.now) != set()
-    assert store.spent("writer", since) == before == 1.0
-    assert store.spent("writer", clock.now) == 0.0
+    assert store.spent(since, "writer") == before == 1.0
+    assert store.spent(clock.now, "writer") == 0.0
 
 
 def test_its_idempotency_key_stays_taken(store: Store, clock: ManualClock) -> None:

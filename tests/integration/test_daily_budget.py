@@ -16,7 +16,7 @@ from agent_md.executions.spending import RefusalKind
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.driving import Workspace
 from tests.support.processes import preload
-from tests.support.provider_server import saying
+from tests.support.provider_server import calling, saying
 from tests.support.providers import KEY, KEYS, provider_server
 from tests.support.waiting import until
 
@@ -58,7 +58,28 @@ def test_processes_at_once_do_not_either(folder: AgentFolder) -> None:
     assert codes[:2] == [0, 0]
     assert set(codes[2:]) <= {2, 4}  # refused at once, or aborted while others had begun
     with folder.store() as store:
-        assert store.spent("worker", 0.0) == pytest.approx(0.2)
+        assert store.spent(0.0, "worker") == pytest.approx(0.2)
+
+
+def test_agents_in_processes_at_once_keep_the_limit_of_the_workspace(folder: AgentFolder) -> None:
+    folder.file("config.yaml", "max_cost_usd_per_day: 0.25\n")
+    for name in ("one", "two"):
+        folder.agent(name, [{**CENTS_10, "delay": "100ms"}])
+    running = [folder.cli.start("run", name) for name in ("one", "two") * 2]
+    ended = [process.wait() for process in running]
+    codes = sorted(process.code for process in ended)
+    assert codes[:2] == [0, 0]
+    assert set(codes[2:]) <= {2, 4}
+    why = "max_cost_usd_per_day of the workspace is $0.25, $0.2 are spent today, and the next call may cost $0.1"
+    said = [" ".join((process.out + process.err).split()) for process in ended if process.code]
+    assert all(why in text for text in said), said
+    with folder.store() as store:
+        assert store.spent(0.0) == pytest.approx(0.2)
+    log = (folder.path / ".agentmd/agentmd.log").read_text()
+    told = [line for line in log.splitlines() if "max_cost_usd_per_day" in line]
+    assert len(told) == 1
+    assert "WARNING" in told[0]
+    assert "max_cost_usd_per_day of the workspace is $0.25, and $0.2 are spent today (80%)" in told[0]
 
 
 @pytest.mark.parametrize("settings", ["", ", max_tokens: 100"])
@@ -86,14 +107,19 @@ def folder(tmp_path: Path) -> AgentFolder:
     return AgentFolder(tmp_path / "ws")
 
 
-def test_money_held_by_a_process_that_died_is_free_again(folder: AgentFolder) -> None:
-    slow = [{**CENTS_10, "delay": "60s"}]
-    folder.agent("worker", slow, "settings: {max_cost_usd_per_day: 0.15}")
+@pytest.mark.parametrize("whose", ["agent", "workspace"])
+def test_money_held_by_a_process_that_died_is_free_again(folder: AgentFolder, whose: str) -> None:
+    settings = ""
+    if whose == "agent":
+        settings = "settings: {max_cost_usd_per_day: 0.15}"
+    else:
+        folder.file("config.yaml", "max_cost_usd_per_day: 0.15\n")
+    folder.agent("worker", [{**CENTS_10, "delay": "60s"}], settings)
     running = folder.cli.start("run", "worker")
     until(lambda: held(folder) == 1)
     running.kill()
     running.wait()
-    folder.agent("worker", [CENTS_10], "settings: {max_cost_usd_per_day: 0.15}")
+    folder.agent("worker", [CENTS_10], settings)
     assert folder.cli("run", "worker").code == 0
     assert held(folder) == 0
 
@@ -148,14 +174,37 @@ class TestARefusedRun:
         assert spent.cli("logs", "--refused", "-e", "1").code == 2
 
 
+@pytest.mark.parametrize("whose", ["settings.max_cost_usd_per_day", "max_cost_usd_per_day of the workspace"])
 @pytest.mark.parametrize("command", ["validate", "explain", "run"])
-def test_a_limit_without_a_price_is_said_not_to_hold(folder: AgentFolder, command: str) -> None:
-    folder.file(
-        "agents/worker.md",
-        "---\nmodel: {provider: google, name: gemini-0.5-huge}\nsettings: {max_cost_usd_per_day: 1}\n---\nWork.\n",
-    )
+def test_a_limit_without_a_price_is_said_not_to_hold(folder: AgentFolder, command: str, whose: str) -> None:
+    settings = ""
+    if whose.startswith("settings"):
+        settings = "settings: {max_cost_usd_per_day: 1}\n"
+    else:
+        folder.file("config.yaml", "max_cost_usd_per_day: 1\n")
+    folder.file("agents/worker.md", f"---\nmodel: {{provider: google, name: gemini-0.5-huge}}\n{settings}---\nWork.\n")
     said = folder.cli(command, "worker", env={KEYS["google"]: KEY})
-    assert "the price of google/gemini-0.5-huge is unknown, so the limit cannot hold" in said.out + said.err
+    why = f"{whose} is set, but the price of google/gemini-0.5-huge is unknown, so the limit cannot hold"
+    assert why in " ".join((said.out + said.err).split())
+
+
+def test_an_execution_without_a_price_asks_no_model_once_the_workspace_has_a_limit(tmp_path: Path) -> None:
+    """It began before; what it would cost nobody knows, so it is not made, and others go on."""
+    with provider_server("openai", [calling(("file_delete", {"path": "a.txt"})), saying("Done.")]) as server:
+        work = Workspace(tmp_path / "ws", environ={KEYS["openai"]: KEY})
+        work.write("a.txt")
+        work.agent(model=f"{{provider: openai, name: some-model, base_url: '{server.url}'}}")
+        assert work.start().status is Status.WAITING
+        work.restart(meanwhile=lambda: limit_workspace(work, 1))
+        ended = work.answer()
+        why = "max_cost_usd_per_day of the workspace is $1, and the price of the model is unknown"
+        assert (ended.status, ended.error) == (Status.ABORTED, why)
+        assert len(server.requests) == 1
+        work.close()
+
+
+def limit_workspace(work: Workspace, amount: float) -> None:
+    (work.folder / "config.yaml").write_text(f"max_cost_usd_per_day: {amount}\n")
 
 
 def test_money_that_is_spent_by_another_agent_is_not_this_ones(tmp_path: Path) -> None:

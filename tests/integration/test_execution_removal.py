@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from agent_md.errors import UnknownExecution
+from agent_md.executions.costs import CostBy
 from agent_md.executions.model import Execution, ExecutionId, Status
 from tests.support.driving import Workspace, call, turn
 from tests.support.many_executions import age, copy_execution, thread_names
@@ -150,14 +151,16 @@ def test_a_tombstone_keeps_cost_answers_and_model(work: Workspace) -> None:
     work.answer(response={"approved": False})
     age(state(work), DAYS + 1)
     ran(work, 3)
+    costs = [work.app.store.costs(by) for by in CostBy]
     assert remove(work) == 1
     with closing(sqlite3.connect(state(work) / "agentmd.db")) as store:
-        (agent, status, model, usage, answers) = store.execute(
-            "SELECT agent, status, model, usage, answers FROM tombstones"
+        (agent, status, model, answers) = store.execute(
+            "SELECT agent, status, model, answers FROM tombstones"
         ).fetchone()
         assert store.execute("SELECT count(*) FROM specs").fetchone()[0] >= 1
     assert (agent, status, json.loads(model)["name"]) == ("worker", "success", "worker")
-    assert json.loads(usage)[0][1:] == [3, 2, 0.5]
+    assert [work.app.store.costs(by) for by in CostBy] == costs
+    assert [cost.key for cost in costs[1] + costs[2]] == ["worker", "script/worker"]
     ((_, outcome, value, by, *_),) = json.loads(answers)
     assert (outcome, json.loads(value)["approved"], by) == ("denied", False, "cli:ann")
     with pytest.raises(UnknownExecution, match=r"execution 2 of worker ended .* \(success\) and was removed at"):

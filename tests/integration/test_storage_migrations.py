@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from agent_md.errors import StoreError, StoreNewer, StoreReadOnly
-from agent_md.executions.model import ExecutionId
+from agent_md.executions.costs import Cost, CostBy
+from agent_md.executions.model import ExecutionId, WorkerId
+from agent_md.executions.spending import Budget, DayLimit, Scope, Verdict
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.schema import migrations
 from agent_md.stores.sqlite.store import SqliteStore
@@ -85,7 +87,7 @@ def version_of(path: Path) -> int:
 
 def test_every_row_is_kept(path: Path) -> None:
     before = rows_of(path)
-    assert all(before[table] for table in ("executions", "events", "calls", "requests", "answers", "specs", "usage"))
+    assert all(before[table] for table in ("executions", "events", "calls", "requests", "answers", "specs", "ledger"))
     database = Database(path, scripts=NEWER)
     assert database.all("SELECT title FROM executions ORDER BY id") == [("writer;1",), ("writer;2",), ("writer;3",)]
     assert database.one("SELECT DISTINCT channel FROM answers") == ("cli",)
@@ -222,3 +224,46 @@ def test_what_expired_before_was_decided_at_its_deadline(tmp_path: Path) -> None
     answers = [request.answer for request in store.requests(ExecutionId(1))]
     store.close()
     assert [(a.answered_at, a.recorded_at) for a in answers if a] == [(50.0, 70.0), (70.0, 70.0), (70.0, 70.0)]
+
+
+OF_FORMAT_5 = """
+INSERT INTO specs (digest, body) VALUES ('d', '{"model": {"provider": "script", "name": "worker"}}');
+INSERT INTO executions (id, agent, spec_digest, trigger, session_id, seed, status, epoch, created_at, finished_at)
+VALUES (1, 'writer', 'd', 'chat', 's', '[]', 'success', 1, 100.0, 300.0),
+       (2, 'writer', 'd', 'chat', 's', '[]', 'success', 1, 100.0, 200.0),
+       (3, 'reader', 'd', 'chat', NULL, '[]', 'running', 1, 100.0, NULL);
+INSERT INTO events (execution_id, key, type, message, data, at)
+VALUES (1, 'ai:0', 'ai', 'late', '{"message": {"type": "ai", "data": {"content": "one"}}}', 110.0),
+       (1, 'complete', 'complete', 'success', '{}', 300.0),
+       (2, 'ai:0', 'ai', 'early', '{"message": {"type": "ai", "data": {"content": "two"}}}', 120.0),
+       (2, 'complete', 'complete', 'success', '{}', 200.0),
+       (3, 'ai:0', 'ai', 'half', '{"message": {"type": "ai", "data": {"content": "three"}}}', 130.0);
+INSERT INTO usage VALUES (1, 0, 10, 1, 0.5), (2, 0, 20, 2, NULL), (3, 0, 30, 3, 0.25);
+INSERT INTO sessions (agent, session_id, created_at) VALUES ('writer', 's', 100.0);
+INSERT INTO reservations (execution_id, agent, worker, amount) VALUES (3, 'reader', 'w', 0.5);
+INSERT INTO tombstones (execution_id, agent, model, trigger, status, created_at, finished_at, removed_at, usage, answers)
+VALUES (9, 'old', '{"provider": "openai", "name": "gpt"}', 'api', 'success', 10.0, 20.0, 30.0,
+        '[[11.0, 5, 6, 1.0], [12.0, 7, 8, null]]', '[]');
+"""
+
+
+def test_what_calls_cost_is_kept_also_of_executions_that_were_removed(tmp_path: Path) -> None:
+    path = tmp_path / "agentmd.db"
+    Database(path, scripts=migrations()[:5]).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(OF_FORMAT_5)
+    store = SqliteStore(path, workers=FakeWorkers("w"))
+    assert store.costs(CostBy.AGENT) == [
+        Cost("old", 2, 12, 14, 1.0, unknown=1),
+        Cost("writer", 2, 30, 3, 0.5, unknown=1),
+        Cost("reader", 1, 30, 3, 0.25),
+    ]
+    assert [cost.key for cost in store.costs(CostBy.MODEL)] == ["openai/gpt", "script/worker"]
+    assert [store.spent(since, "old") for since in (10, 11.5, 13)] == [None, None, 0]
+    assert [store.execution(ExecutionId(number)).usage.cost_usd for number in (1, 2, 3)] == [0.5, None, 0.25]
+    budget = Budget((DayLimit(Scope.WORKSPACE, 1.0),), since=125.0, late=0, price=0.5, is_bound=True)
+    other = journal_of(store, begin(store, worker=WorkerId("w")))
+    assert other.reserve(budget).verdict is Verdict.WAIT  # 0.25 are spent, and 0.5 are held
+    said = [message["data"]["content"] for message in store.sessions.messages("writer", "s")]
+    assert said == ["one", "two"]  # in the order of their ends as they were stored, whatever the clock said
+    store.close()

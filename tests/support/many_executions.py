@@ -9,7 +9,7 @@ from pathlib import Path
 __all__ = ["age", "copy_execution", "dump_executions", "thread_names"]
 
 _DAY_S = 86_400
-_OF_EXECUTION = ("events", "usage", "calls")
+_OF_EXECUTION = ("events", "ledger", "calls")
 
 
 def copy_execution(state_dir: Path, execution_id: int, count: int) -> None:

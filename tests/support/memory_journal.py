@@ -31,9 +31,10 @@ from agent_md.executions.model import (
     StepRecord,
     Usage,
 )
-from agent_md.executions.spending import Budget, Judgement, Verdict, judge
+from agent_md.executions.spending import Budget, Judgement
 from agent_md.ports import Ending, Workers
 from tests.support.memory_grants import MemoryGrants
+from tests.support.memory_ledger import MemoryLedger
 from tests.support.memory_state import MemoryState, as_json
 
 __all__ = ["MemoryJournal"]
@@ -49,6 +50,8 @@ class MemoryJournal:
         self._claim = claim
         self._began = self._counted = workers.worked(claim.worker)
         self._process = os.getpid()
+        self._ledger = MemoryLedger(state)
+        self._budget: Budget | None = None
 
     @property
     def claim(self) -> Claim:
@@ -75,13 +78,14 @@ class MemoryJournal:
         proposals: Sequence[Proposal],
         *,
         cut: str | None = None,
-    ) -> None:
+    ) -> tuple[str, ...]:
         with self._write() as execution:
             if (self._id, turn) in self._state.model_steps:
-                return
+                return ()
             stored = as_json(message)
             self._state.model_steps[self._id, turn] = stored
-            self._state.held.pop(self._id, None)
+            self._state.holds.pop(self._id, None)
+            self._ledger.record(self._id, turn, usage)
             self._state.change(self._id, usage=_sum(execution.usage, usage))
             spent = {
                 "input_tokens": usage.input_tokens,
@@ -95,16 +99,18 @@ class MemoryJournal:
                 self._propose(proposal, grant)
                 if proposal.request is not None and grant is None:
                     self._state.open_request(execution, proposal.request)
+            budget, self._budget = self._budget, None
+            if budget is None:
+                return ()
+            return self._ledger.marks_passed(budget, execution.agent, usage.cost_usd)
 
     def reserve(self, budget: Budget) -> Judgement:
-        with self._write() as execution:
-            dead = [key for key, (_, worker, _) in self._state.held.items() if not self._workers.alive(worker)]
-            for key in (self._id, *dead):
-                self._state.held.pop(key, None)
-            judged = judge(budget, self._state.spending(execution.agent, budget.since, budget.late))
-            if judged.verdict is Verdict.FITS:
-                self._state.held[self._id] = (execution.agent, self._claim.worker, judged.amount)
-            return judged
+        with self._write():
+            self._budget = budget
+            holds = self._state.holds
+            for dead in [key for key, hold in holds.items() if not self._workers.alive(hold.worker)]:
+                holds.pop(dead)
+            return self._ledger.reserve(self._id, self._claim.worker, budget)
 
     def start_call(
         self,
@@ -183,7 +189,7 @@ class MemoryJournal:
             if any(all(not self._state.request(request_id).open for request_id in wait) for wait in waits):
                 return False
             with self._write():
-                self._state.held.pop(self._id, None)
+                self._state.holds.pop(self._id, None)
                 open_ids = [request.id for request in self._state.open_requests(self._id)]
                 count = "an answer" if len(open_ids) == 1 else f"{len(open_ids)} answers"
                 self._event(
@@ -201,7 +207,7 @@ class MemoryJournal:
 
     def finish(self, ending: Ending) -> None:
         with self._write() as execution:
-            self._state.held.pop(self._id, None)
+            self._state.holds.pop(self._id, None)
             for position, state, outcome, text in ending.closings:
                 self._close(position, state, outcome, text, self._closing_message(position, text))
             for request in self._state.open_requests(self._id):

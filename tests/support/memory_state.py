@@ -38,7 +38,7 @@ from agent_md.executions.model import (
     TriggerKind,
     WorkerId,
 )
-from agent_md.executions.spending import Refusal, Spending
+from agent_md.executions.spending import Refusal
 from agent_md.ports import Workers
 
 __all__ = ["MemoryState", "as_json"]
@@ -70,7 +70,8 @@ class MemoryState:
         self.marks: dict[ExecutionId, int] = {}
         self.attempts: dict[ExecutionId, dict[str, int]] = {}
         self.sessions: dict[tuple[str, str], Any] = {}
-        self.held: dict[ExecutionId, tuple[str, WorkerId, float]] = {}
+        self.ledger: dict[tuple[ExecutionId, int], Any] = {}
+        self.holds: dict[ExecutionId, Any] = {}
         self.refusals: dict[int, Refusal] = {}
         self.hooks: dict[ExecutionId, HookTarget] = {}
         self.deliveries: dict[str, Any] = {}
@@ -82,8 +83,8 @@ class MemoryState:
         """Of firings whose execution was removed."""
         self.pauses: dict[str, Pause] = {}
         self.watched: dict[str, dict[str, FileState]] = {}
-        self.tombstones: dict[ExecutionId, tuple[str, list[tuple[float, Any]]]] = {}
-        """Agent, and time and cost of each turn, of executions that were removed."""
+        self.tombstones: dict[ExecutionId, str] = {}
+        """Executions that were removed, with their agents."""
         self.grants: dict[GrantId, Grant] = {}
         self.last_grant = 0
         self.last_seq = 0
@@ -225,29 +226,17 @@ class MemoryState:
         of_call = [r for r in self.requests.values() if (r.execution_id, r.position) == (execution_id, position)]
         self.use_answers([request.id for request in of_call])
 
-    def spending(self, agent: str, since: float, late: float) -> Spending:
-        """What the agent spent since then, and its dearest turn since `late`."""
-        costs = [
-            turn
-            for execution in self.executions.values()
-            if execution.agent == agent
-            for turn in self.turns(execution.id)
-        ]
-        costs += [turn for owner, turns in self.tombstones.values() if owner == agent for turn in turns]
-        today = [cost for at, cost in costs if at >= since]
-        dearest = max((cost for at, cost in costs if at >= late and cost is not None), default=None)
-        held = sum(amount for owner, _, amount in self.held.values() if owner == agent)
-        return Spending(None if None in today else float(sum(today)), held, dearest)
-
-    def turns(self, execution_id: ExecutionId) -> list[tuple[float, Any]]:
-        """When each AI message was stored, and its cost."""
-        events = self.events.get(execution_id, {}).values()
-        return [(event.at, event.data["usage"]["cost_usd"]) for event in events if event.type is EventType.AI]
+    def agents_of(self, execution_id: ExecutionId) -> tuple[str, str]:
+        """The agent of an execution, and that of the one at the root of it."""
+        root = own = self.executions[execution_id]
+        while root.parent_id is not None:
+            root = self.executions[root.parent_id]
+        return own.agent, root.agent
 
     def bury(self, execution_id: ExecutionId) -> None:
         """Removes an ended execution with all that is its own."""
         self.version += 1
-        self.tombstones[execution_id] = (self.executions.pop(execution_id).agent, self.turns(execution_id))
+        self.tombstones[execution_id] = self.executions.pop(execution_id).agent
         for table in (self.specs, self.seeds, self.events, self.attempts):
             table.pop(execution_id, None)
         for of_turn in (self.model_steps, self.calls, self.steps):
@@ -265,7 +254,7 @@ class MemoryState:
     def take(self, execution_id: ExecutionId, worker: WorkerId) -> Claim:
         """Gives the execution to a worker, with the next epoch."""
         before = self.executions[execution_id]
-        self.held.pop(execution_id, None)
+        self.holds.pop(execution_id, None)
         self.change(
             execution_id,
             status=Status.RUNNING,
@@ -279,7 +268,7 @@ class MemoryState:
 
     def leave(self, execution_id: ExecutionId, status: Status, **fields: Any) -> None:
         """Takes the execution from its worker."""
-        self.held.pop(execution_id, None)
+        self.holds.pop(execution_id, None)
         self.begun.pop(execution_id, None)
         self.marks.pop(execution_id, None)
         self.change(execution_id, status=status, worker=None, **fields)

@@ -24,6 +24,7 @@ from agent_md.errors import (
 from agent_md.executions.answers import given_by_human, same_answer
 from agent_md.executions.asked_again import asked_again
 from agent_md.executions.chat_messages import shown_text
+from agent_md.executions.costs import Cost, CostBy
 from agent_md.executions.firings import FiringId
 from agent_md.executions.model import (
     Answer,
@@ -45,11 +46,12 @@ from agent_md.executions.model import (
     WorkerId,
 )
 from agent_md.executions.search import says
-from agent_md.executions.spending import Refusal, RefusalKind, Verdict, judge
+from agent_md.executions.spending import Refusal, RefusalKind, Scope, Verdict
 from agent_md.ports import AnswerReceipt, Clock, Idempotency, NewAnswer, Workers
 from tests.support.memory_firings import MemoryFirings
 from tests.support.memory_grants import MemoryGrants
 from tests.support.memory_journal import MemoryJournal
+from tests.support.memory_ledger import MemoryLedger
 from tests.support.memory_outbox import MemoryOutbox
 from tests.support.memory_retention import MemoryRetention
 from tests.support.memory_sessions import MemorySessions
@@ -64,6 +66,7 @@ class MemoryStore:
     def __init__(self, *, workers: Workers, clock: Clock = time.time) -> None:
         self._state = MemoryState(clock)
         self._workers = workers
+        self._ledger = MemoryLedger(self._state)
         self.sessions = MemorySessions(self._state)
         self.outbox = MemoryOutbox(self._state, workers)
         self.firings = MemoryFirings(self._state)
@@ -114,8 +117,7 @@ class MemoryStore:
                 state.expire(state.open_requests())
                 self._refuse_if_waiting(new)
             if new.budget is not None:
-                spending = state.spending(new.agent, new.budget.since, new.budget.late)
-                judged = judge(new.budget, replace(spending, held=0.0))
+                judged = self._ledger.judge(new.budget, new.agent, before=None)
                 if judged.verdict is Verdict.OVER:
                     raise BudgetSpent(f"{new.agent} was not started: {judged.reason}")
             self.sessions.enter(new)
@@ -186,9 +188,13 @@ class MemoryStore:
         with self._state.lock:
             return sum(execution.status in statuses for execution in self._state.executions.values())
 
-    def spent(self, agent: str, since: float) -> float | None:
+    def spent(self, since: float, agent: str | None = None) -> float | None:
         with self._state.lock:
-            return self._state.spending(agent, since, since).spent
+            return self._ledger.spent(Scope.WORKSPACE if agent is None else Scope.AGENT, agent or "", since)
+
+    def costs(self, by: CostBy, *, agents: Collection[str] | None = None) -> list[Cost]:
+        with self._state.lock:
+            return self._ledger.costs(by, agents)
 
     def refusals(
         self,

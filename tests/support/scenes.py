@@ -123,9 +123,12 @@ def gate_request(journal: Journal, position: Position = FIRST, **fields: Any) ->
     return replace(request, **fields)
 
 
-def record(journal: Journal, turn: int = 0, calls: Sequence[Proposal] = (), usage: Usage | None = None) -> None:
-    """Stores AI message `turn` with these calls."""
-    journal.record_model_step(turn, ai(f"turn {turn}", *calls), f"turn {turn}", usage or Usage(10, 5, 0.25), calls)
+def record(
+    journal: Journal, turn: int = 0, calls: Sequence[Proposal] = (), usage: Usage | None = None
+) -> tuple[str, ...]:
+    """Stores AI message `turn` with these calls; gives what the log is told."""
+    message = ai(f"turn {turn}", *calls)
+    return journal.record_model_step(turn, message, f"turn {turn}", usage or Usage(10, 5, 0.25), calls)
 
 
 def ask(

@@ -94,6 +94,13 @@ def test_a_pattern_that_cannot_be_applied_is_told() -> None:
     assert "  file_edit  confirm: file_edit(path=a) (agents/reporter.md); this pattern cannot be applied\n" in text
 
 
+def test_the_limit_of_the_workspace_stands_beside_those_of_the_agent() -> None:
+    explanation = Explanation(SPEC, (), "built in", day_limit=20.0)
+
+    assert "30m of work, $20 a day with all other agents" in "\n".join(lines_of(explanation))
+    assert shape_of(explanation)["workspace_max_cost_usd_per_day"] == 20.0
+
+
 def test_limits_and_trigger() -> None:
     spec = replace(
         SPEC,

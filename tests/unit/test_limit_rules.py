@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from agent_md.agents.spec import RunSettings
 from agent_md.errors import LimitReached
 from agent_md.executions.model import Usage
-from agent_md.executions.spending import Budget, Spending, judge
+from agent_md.executions.spending import Account, Budget, DayLimit, Scope, Spending, judge, mark_passed
 from agent_md.graph.limits import check_before_model_call, count_calls
 
 START: list[BaseMessage] = [SystemMessage("Work."), HumanMessage("Begin.")]
@@ -78,33 +79,77 @@ def told(budget: Budget, spending: Spending) -> tuple[str, float]:
     return judged.reason or str(judged.verdict), pytest.approx(judged.amount)
 
 
-def day(limit: float, price: float = 0.0, *, is_bound: bool = False) -> Budget:
-    return Budget(limit, since=0, late=0, price=price, is_bound=is_bound)
+def day(limit: float, price: float | None = 0.0, *, is_bound: bool = False, workspace: float | None = None) -> Budget:
+    limits = [DayLimit(Scope.AGENT, limit)]
+    if workspace is not None:
+        limits.append(DayLimit(Scope.WORKSPACE, workspace))
+    return Budget(tuple(limits), since=0, late=0, price=price, is_bound=is_bound)
+
+
+def spending(
+    spent: float | None,
+    held: float = 0.0,
+    dearest: float | None = None,
+    *,
+    workspace: tuple[float | None, float] = (0.0, 0.0),
+) -> Spending:
+    return Spending({Scope.AGENT: Account(spent, held), Scope.WORKSPACE: Account(*workspace)}, dearest)
 
 
 class TestMoneyOfTheDay:
     def test_that_is_spent_or_unknown_ends_it(self) -> None:
-        assert told(day(2), Spending(2.0))[0] == "max_cost_usd_per_day is $2, and $2 are spent today"
-        assert told(day(2), Spending(None))[0] == "max_cost_usd_per_day is $2, and the cost so far today is unknown"
-        assert told(day(0), Spending(0.0))[0] == "max_cost_usd_per_day is $0, and $0 are spent today"
+        assert told(day(2), spending(2.0))[0] == "max_cost_usd_per_day is $2, and $2 are spent today"
+        assert told(day(2), spending(None))[0] == "max_cost_usd_per_day is $2, and the cost so far today is unknown"
+        assert told(day(0), spending(0.0))[0] == "max_cost_usd_per_day is $0, and $0 are spent today"
+        assert (
+            told(day(2, None), spending(0.0))[0] == "max_cost_usd_per_day is $2, and the price of the model is unknown"
+        )
 
     def test_holds_the_larger_of_the_dearest_turn_and_the_price(self) -> None:
-        assert told(day(2, 0.5), Spending(0, dearest=0.1)) == ("fits", 0.5)
-        assert told(day(2, 0.1), Spending(0, dearest=0.5)) == ("fits", 0.5)
+        assert told(day(2, 0.5), spending(0, dearest=0.1)) == ("fits", 0.5)
+        assert told(day(2, 0.1), spending(0, dearest=0.5)) == ("fits", 0.5)
 
     def test_of_which_nobody_knows_what_a_call_costs_is_held_whole(self) -> None:
-        assert told(day(2, 0.1), Spending(0.5)) == ("fits", 1.5)
-        assert told(day(2, 0.1), Spending(0.5, held=1.5)) == ("wait", 1.5)
-        assert told(day(2, 0.1, is_bound=True), Spending(0.5)) == ("fits", 0.1)
+        assert told(day(2, 0.1), spending(0.5)) == ("fits", math.inf)
+        assert told(day(2, 0.1), spending(0.5, held=0.1)) == ("wait", math.inf)
+        assert told(day(2, 0.1, is_bound=True), spending(0.5, held=math.inf)) == ("wait", 0.1)
+        assert told(day(2, 0.1, is_bound=True), spending(0.5)) == ("fits", 0.1)
 
     def test_that_is_held_by_others_is_waited_for(self) -> None:
-        assert told(day(0.25), Spending(0.1, held=0.1, dearest=0.1)) == ("wait", 0.1)
-        assert told(day(0.3), Spending(0.1, held=0.1, dearest=0.1)) == ("fits", 0.1)
+        assert told(day(0.25), spending(0.1, held=0.1, dearest=0.1)) == ("wait", 0.1)
+        assert told(day(0.3), spending(0.1, held=0.1, dearest=0.1)) == ("fits", 0.1)
 
     def test_that_would_be_exceeded_by_the_next_call_ends_it(self) -> None:
-        assert told(day(0.25), Spending(0.2, dearest=0.1))[0] == (
+        assert told(day(0.25), spending(0.2, dearest=0.1))[0] == (
             "max_cost_usd_per_day is $0.25, $0.2 are spent today, and the next call may cost $0.1"
         )
+
+    def test_of_the_workspace_counts_beside_that_of_the_agent(self) -> None:
+        both = day(1, workspace=3)
+        assert told(both, spending(0.5, dearest=0.1, workspace=(2.8, 0.0))) == ("fits", 0.1)
+        assert told(both, spending(0.5, dearest=0.1, workspace=(2.8, 0.15))) == ("wait", 0.1)
+        assert told(both, spending(0.5, workspace=(0.5, 0.1))) == ("wait", math.inf)
+        assert told(both, spending(0.5, dearest=0.1, workspace=(2.95, 0.0)))[0] == (
+            "max_cost_usd_per_day of the workspace is $3, $2.95 are spent today, and the next call may cost $0.1"
+        )
+        assert told(both, spending(1.0, dearest=0.1, workspace=(3.0, 0.0)))[0].startswith("max_cost_usd_per_day is $1,")
+
+    @pytest.mark.parametrize(
+        ("before", "after", "told"),
+        [
+            (0, 3.99, None),
+            (3.99, 4, "max_cost_usd_per_day of the workspace is $5, and $4 are spent today (80%)"),
+            (4, 4.99, None),
+            (4.5, 5, "max_cost_usd_per_day of the workspace is $5, and $5 are spent today (100%)"),
+            (0, 6, "max_cost_usd_per_day of the workspace is $5, and $6 are spent today (120%)"),
+            (5, 6, None),
+        ],
+    )
+    def test_the_log_is_told_when_a_mark_is_passed(self, before: float, after: float, told: str | None) -> None:
+        assert mark_passed(DayLimit(Scope.WORKSPACE, 5), before, after) == told
+
+    def test_no_mark_of_a_limit_of_nothing_is_passed(self) -> None:
+        assert mark_passed(DayLimit(Scope.AGENT, 0), 0, 1) is None
 
 
 def test_an_unknown_cost_is_fine_without_a_limit_on_it() -> None:

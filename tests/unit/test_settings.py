@@ -60,6 +60,7 @@ def test_without_any_file_everything_is_built_in_and_nothing_is_written(workspac
     assert settings.retention.executions_days is None
     assert settings.webhooks.interrupt_delay == 5.0
     assert (settings.http.allow_hosts, settings.prices, settings.log_level) == ((), None, "INFO")
+    assert settings.max_cost_usd_per_day is None
     assert settings.origins == {"workspace": "--workspace"} | dict.fromkeys(KEYS, "default")
 
 
@@ -102,6 +103,7 @@ server:
 webhooks: {interrupt_delay: 0s}
 http: {allow_hosts: [localhost, 10.0.0.1]}
 retention: {executions_days: 90}
+max_cost_usd_per_day: 12.5
 prices: prices.yaml
 log_level: debug
 """
@@ -129,10 +131,17 @@ def test_every_key_can_be_set(workspace: Path) -> None:
     assert (server.host, server.port, server.api_key, server.max_concurrent) == ("127.0.0.1", 8000, "hunter2", 4)
     assert (server.max_sessions, server.session_ttl, server.default_agent) == (10, 86400.0, "cleaner")
     assert (server.allow_custom_ids, server.trusted_roles) == (True, ("user", "system"))
-    assert settings.retention.executions_days == 90
+    assert (settings.retention.executions_days, settings.max_cost_usd_per_day) == (90, 12.5)
     assert (settings.webhooks.interrupt_delay, settings.http.allow_hosts) == (0.0, ("localhost", "10.0.0.1"))
     assert (settings.prices, settings.log_level) == (workspace / "prices.yaml", "DEBUG")
     assert "hunter2" not in repr(settings)
+
+
+@pytest.mark.parametrize("value", ["-1", "much", "true", "[5]"])
+def test_a_limit_of_a_day_is_an_amount(workspace: Path, value: str) -> None:
+    (workspace / "config.yaml").write_text(f"log_level: INFO\nmax_cost_usd_per_day: {value}\n")
+    with pytest.raises(ConfigInvalid, match=r"config\.yaml:2:\d+: max_cost_usd_per_day: "):
+        load(workspace)
 
 
 def test_only_the_user_says_which_file_systems_hold_state(workspace: Path) -> None:

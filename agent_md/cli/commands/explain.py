@@ -44,6 +44,8 @@ class Explanation:
     custom: bool = False
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    day_limit: float | None = None
+    """US dollars that all agents of the workspace together may spend in a day."""
 
     def place_of(self, possible: Possible) -> str | None:
         """The file that has the rule; None when no rule decides, or the tool itself."""
@@ -89,6 +91,7 @@ def explained(app: App, spec: AgentSpec) -> Explanation:
             *without_server(app, spec),
             *triggers_idle(app, [spec]),
         ),
+        day_limit=app.settings.max_cost_usd_per_day,
     )
 
 
@@ -141,6 +144,7 @@ def shape_of(explanation: Explanation) -> dict[str, Any]:
         "confirm_timeout": duration_text(spec.confirm_timeout),
         "on_pending": spec.on_pending,
         **{key: detail[key] for key in kept},
+        "workspace_max_cost_usd_per_day": explanation.day_limit,
         "problems": list(explanation.problems),
         "notes": list(explanation.notes),
     }
@@ -160,7 +164,7 @@ def lines_of(explanation: Explanation, screen: Screen = PLAIN) -> list[str]:
         lines += ["", screen.painter(title, Style.BOLD), *_rows(rows, screen)]
     if notes := _notes(explanation):
         lines += ["", *_wrapped(notes, screen)]
-    lines += ["", *(line for label, text in _bounds(spec) for line in _labelled(label, text, screen))]
+    lines += ["", *(line for label, text in _bounds(explanation) for line in _labelled(label, text, screen))]
     if explanation.notes:
         lines += ["", *(line for note in explanation.notes for line in _wrapped(f"note: {note}", screen))]
     if explanation.problems:
@@ -250,8 +254,9 @@ def _notes(explanation: Explanation) -> str:
     )
 
 
-def _bounds(spec: AgentSpec) -> list[tuple[str, str]]:
+def _bounds(explanation: Explanation) -> list[tuple[str, str]]:
     """What bounds a run: label and text, the labels of one width."""
+    spec = explanation.spec
     timeout = duration_text(spec.confirm_timeout)
     waiting = "refused while one waits for you" if spec.on_pending == "skip" else "started also while one waits for you"
     history = agent_detail(spec)["history"]
@@ -262,7 +267,7 @@ def _bounds(spec: AgentSpec) -> list[tuple[str, str]]:
             "stays open until it is answered" if timeout is None else f"expires after {timeout}, which denies it",
         ),
         ("A new run", f"is {waiting} (on_pending: {spec.on_pending})"),
-        ("Limits", _limits(spec)),
+        ("Limits", _limits(explanation)),
         ("History", f"{history}{messages}"),
         ("Trigger", trigger_line(spec)),
     ]
@@ -270,8 +275,8 @@ def _bounds(spec: AgentSpec) -> list[tuple[str, str]]:
     return [(label.ljust(width), text) for label, text in rows]
 
 
-def _limits(spec: AgentSpec) -> str:
-    limits = asdict(spec.settings)
+def _limits(explanation: Explanation) -> str:
+    limits = asdict(explanation.spec.settings)
     texts = [
         f"{limits['max_tool_calls']} calls",
         f"{limits['max_execution_tokens']:,} tokens",
@@ -281,4 +286,6 @@ def _limits(spec: AgentSpec) -> str:
         texts.append(f"${limits['max_cost_usd']:g}")
     if limits["max_cost_usd_per_day"] is not None:
         texts.append(f"${limits['max_cost_usd_per_day']:g} a day")
+    if explanation.day_limit is not None:
+        texts.append(f"${explanation.day_limit:g} a day with all other agents")
     return ", ".join(texts)

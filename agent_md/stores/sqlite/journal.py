@@ -30,7 +30,7 @@ from agent_md.executions.model import (
 )
 from agent_md.executions.spending import Budget, Judgement
 from agent_md.ports import Clock, Ending, NewAnswer, Workers
-from agent_md.stores.sqlite import grants, shared_statements, spending
+from agent_md.stores.sqlite import grants, ledger, shared_statements, spending
 from agent_md.stores.sqlite.answering import refuse_retracted, use_answers
 from agent_md.stores.sqlite.claims import add_attempt, place_in_flight
 from agent_md.stores.sqlite.database import Database
@@ -51,6 +51,8 @@ class SqliteJournal:
         self._clock = clock
         self._began = self._counted = workers.worked(claim.worker)
         self._process = os.getpid()
+        self._budget: Budget | None = None
+        """What limits the call for which money is held."""
         self._writing = threading.Lock()
         """Held for one write at a time: tools write their steps on threads of their own."""
 
@@ -121,7 +123,7 @@ class SqliteJournal:
         proposals: Sequence[Proposal],
         *,
         cut: str | None = None,
-    ) -> None:
+    ) -> tuple[str, ...]:
         with self._fenced() as now:
             spent = {
                 "input_tokens": usage.input_tokens,
@@ -130,17 +132,17 @@ class SqliteJournal:
             }
             data = {"message": message, "usage": spent, **_if_cut(cut)}
             if not self._event(f"ai:{turn}", EventType.AI, text, data, now):
-                return
-            self._db.run(
-                "INSERT INTO usage (execution_id, turn, input_tokens, output_tokens, cost_usd) VALUES (?, ?, ?, ?, ?)",
-                *(self._claim.execution_id, turn, *spent.values()),
-            )
+                return ()
+            ledger.record(self._db, self._claim.execution_id, turn, usage, now)
             spending.free(self._db, self._claim.execution_id)
             for proposal in proposals:
                 self._propose(proposal, now)
+            budget, self._budget = self._budget, None
+            return () if budget is None else spending.marks_passed(self._db, self._claim, budget, usage.cost_usd)
 
     def reserve(self, budget: Budget) -> Judgement:
         with self._fenced():
+            self._budget = budget
             return spending.reserve(self._db, self._claim, budget, self._workers)
 
     def _propose(self, proposal: Proposal, now: float) -> None:

@@ -1,6 +1,7 @@
-"""Whole executions are removed, and leave a tombstone: what they cost, what was answered, and the keys that made them.
+"""Whole executions are removed, and leave a tombstone: what was answered, and the keys that made them. What they cost stays
+in the ledger.
 
-An execution that stays may refer to others for what it begins with (see openings.py). What a young one refers to stays with
+An execution that stays may refer to others for what it begins with (see initial_messages.py). What a young one refers to stays with
 it; an old one that stays for that reason is given copies of what it refers to, so that not the whole conversation stays.
 """
 
@@ -45,8 +46,6 @@ _TOMBSTONE = """
 INSERT INTO tombstones
 SELECT x.id, x.agent, (SELECT json_extract(s.body, '$.model') FROM specs s WHERE s.digest = x.spec_digest),
        x.trigger, x.session_id, x.parent_id, x.status, x.created_at, x.finished_at, ?,
-       (SELECT json_group_array(json_array(e.at, u.input_tokens, u.output_tokens, u.cost_usd)) FROM usage u
-        JOIN events e ON e.execution_id = u.execution_id AND e.key = 'ai:' || u.turn WHERE u.execution_id = x.id),
        (SELECT json_group_array(json_array(r.id, r.outcome, r.value, r.answered_by, r.answered_at, r.retracted_by,
                r.retracted_at))
         FROM request_states r WHERE r.execution_id = x.id AND r.state <> 'open'),
@@ -62,7 +61,6 @@ _ROWS = (
     "DELETE FROM answers WHERE request_id IN (SELECT id FROM requests WHERE execution_id = ?)",
     "DELETE FROM requests WHERE execution_id = ?",
     "DELETE FROM grants WHERE execution_id = ?",
-    "DELETE FROM usage WHERE execution_id = ?",
     "DELETE FROM events WHERE execution_id = ?",
     "UPDATE firings SET reason = 'its execution ' || execution_id || ' was removed', execution_id = NULL"
     " WHERE execution_id = ?",

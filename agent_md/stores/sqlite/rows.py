@@ -69,17 +69,17 @@ OUTPUT = """
 CASE WHEN x.output IS NULL AND x.status = 'success' THEN
     (SELECT coalesce(nullif(said.message, ''), json_extract(said.data, '$.message.data.content')) FROM events said
      WHERE said.execution_id = x.id
-       AND said.key = 'ai:' || (SELECT max(u.turn) FROM usage u WHERE u.execution_id = x.id))
+       AND said.key = 'ai:' || (SELECT max(u.turn) FROM ledger u WHERE u.execution_id = x.id))
 ELSE x.output END"""
 """An output that is the text of the last AI message is stored there only."""
 
 EXECUTION = f"""
 SELECT x.id, x.agent, x.spec_digest, x.trigger, x.status, x.created_at, x.session_id, x.parent_id, x.worker, x.epoch,
        x.started_at, x.finished_at, x.work_ms, x.error, {OUTPUT}, x.cancelled_by, x.cut,
-       (SELECT coalesce(sum(input_tokens), 0) FROM usage u WHERE u.execution_id = x.id),
-       (SELECT coalesce(sum(output_tokens), 0) FROM usage u WHERE u.execution_id = x.id),
+       (SELECT coalesce(sum(input_tokens), 0) FROM ledger u WHERE u.execution_id = x.id),
+       (SELECT coalesce(sum(output_tokens), 0) FROM ledger u WHERE u.execution_id = x.id),
        (SELECT CASE WHEN count(*) = count(cost_usd) THEN coalesce(sum(cost_usd), 0.0) END
-        FROM usage u WHERE u.execution_id = x.id),
+        FROM ledger u WHERE u.execution_id = x.id),
        (SELECT count(*) FROM calls c WHERE c.execution_id = x.id AND {UNSETTLED}),
        (SELECT coalesce(max(count), 0) FROM attempts t WHERE t.execution_id = x.id),
        (SELECT place FROM attempts t WHERE t.execution_id = x.id ORDER BY count DESC, place LIMIT 1),

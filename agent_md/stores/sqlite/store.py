@@ -16,6 +16,7 @@ from agent_md.errors import (
     StoreReadOnly,
     UnknownExecution,
 )
+from agent_md.executions.costs import Cost, CostBy
 from agent_md.executions.firings import FiringId
 from agent_md.executions.model import (
     Answer,
@@ -35,9 +36,9 @@ from agent_md.executions.model import (
     StepRecord,
     WorkerId,
 )
-from agent_md.executions.spending import Refusal, RefusalKind
+from agent_md.executions.spending import Refusal, RefusalKind, Scope
 from agent_md.ports import AnswerReceipt, Clock, Idempotency, Journal, NewAnswer, Workers
-from agent_md.stores.sqlite import creating, settling, shared_statements, spending
+from agent_md.stores.sqlite import creating, ledger, settling, shared_statements, spending
 from agent_md.stores.sqlite.answering import SqliteAnswers
 from agent_md.stores.sqlite.claims import Claims
 from agent_md.stores.sqlite.database import Database
@@ -139,7 +140,7 @@ class SqliteStore:
                 shared_statements.expire_overdue(self._db, now)
                 creating.refuse_if_waiting(self._db, new, conversation.floor)
             if new.budget is not None:
-                spending.refuse_if_spent(self._db, new.agent, new.budget)
+                spending.refuse_if_spent(self._db, new, new.budget)
             self.sessions.enter(new, conversation)
             opening = self._openings.made(new, conversation)
             execution_id = creating.insert_execution(
@@ -201,8 +202,12 @@ class SqliteStore:
         (number,) = self._db.one(f"SELECT count(*) FROM executions WHERE status IN ({marks})", *statuses)
         return int(number)
 
-    def spent(self, agent: str, since: float) -> float | None:
-        return spending.spent(self._db, agent, since)
+    def spent(self, since: float, agent: str | None = None) -> float | None:
+        scope = Scope.WORKSPACE if agent is None else Scope.AGENT
+        return ledger.spent(self._db, scope, agent or "", since)
+
+    def costs(self, by: CostBy, *, agents: Collection[str] | None = None) -> list[Cost]:
+        return ledger.costs(self._db, by, agents)
 
     def refusals(
         self,

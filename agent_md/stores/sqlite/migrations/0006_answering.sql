@@ -4,6 +4,7 @@ UPDATE executions SET end_seq = (SELECT e.seq FROM events e WHERE e.execution_id
 WHERE finished_at IS NOT NULL;
 DROP INDEX executions_ended;
 CREATE INDEX executions_ended ON executions (agent, session_id, end_seq) WHERE parent_id IS NULL;
+
 -- by what a delivery of a webhook is known: its id, its signature
 CREATE TABLE delivery_keys (
     agent TEXT NOT NULL,
@@ -65,3 +66,42 @@ SELECT r.seq, r.id, r.execution_id, r.turn, r.idx, r.source, r.kind, r.message, 
 FROM requests r
 LEFT JOIN answers a ON a.request_id = r.id
 LEFT JOIN retractions t ON t.request_id = r.id;
+
+-- what each call of a model cost; these rows stay when the execution is removed. `root_agent` has started the execution that it is part of
+CREATE TABLE ledger (
+    execution_id INTEGER NOT NULL,
+    turn INTEGER NOT NULL,
+    agent TEXT NOT NULL,
+    root_agent TEXT NOT NULL,
+    model TEXT,
+    at REAL NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cost_usd REAL,
+    PRIMARY KEY (execution_id, turn)
+) WITHOUT ROWID;
+
+INSERT INTO ledger
+SELECT u.execution_id, u.turn, x.agent, x.agent,
+       json_extract(s.body, '$.model.provider') || '/' || json_extract(s.body, '$.model.name'),
+       e.at, u.input_tokens, u.output_tokens, u.cost_usd
+FROM usage u JOIN executions x ON x.id = u.execution_id JOIN specs s ON s.digest = x.spec_digest
+JOIN events e ON e.execution_id = u.execution_id AND e.key = 'ai:' || u.turn;
+
+INSERT INTO ledger
+SELECT t.execution_id, u.key, t.agent, t.agent,
+       json_extract(t.model, '$.provider') || '/' || json_extract(t.model, '$.name'),
+       json_extract(u.value, '$[0]'), json_extract(u.value, '$[1]'), json_extract(u.value, '$[2]'),
+       json_extract(u.value, '$[3]')
+FROM tombstones t, json_each(t.usage) u;
+
+DROP TABLE usage;
+ALTER TABLE tombstones DROP COLUMN usage;
+CREATE INDEX ledger_by_time ON ledger (at, cost_usd);
+CREATE INDEX ledger_of_agent ON ledger (agent, at, cost_usd);
+CREATE INDEX ledger_of_root ON ledger (root_agent, at, cost_usd);
+
+-- calls that wait for money have a place, counted up; NULL = the money is held
+ALTER TABLE reservations ADD COLUMN root_agent TEXT NOT NULL DEFAULT '';
+ALTER TABLE reservations ADD COLUMN place INTEGER;
+UPDATE reservations SET root_agent = agent;

@@ -1,0 +1,34 @@
+"""What model calls cost, summed up for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = ["Cost", "CostBy"]
+
+
+class CostBy(StrEnum):
+    """By what costs are summed up; a day is one of the zone of this machine."""
+
+    DAY = "day"
+    AGENT = "agent"
+    MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The model calls of one day (`2026-03-08`), agent or model (`provider/name`), those of removed executions too.
+    `known_usd` is the cost of the calls whose cost is known, all but `unknown` of them."""
+
+    key: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    known_usd: float
+    unknown: int = 0
+
+    @property
+    def usd(self) -> float | None:
+        """The cost of all of them; None if that of one is unknown."""
+        return None if self.unknown else self.known_usd
