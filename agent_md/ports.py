@@ -516,8 +516,9 @@ class Store(Protocol):
         """US dollars for model calls since then: of an agent's executions and those below them, or of all; None if the
         cost of one is unknown."""
 
-    def costs(self, by: CostBy, *, agents: Collection[str] | None = None) -> list[Cost]:
-        """What the model calls of all executions, or of those of these agents, have cost so far, removed ones among them.
+    def costs(self, by: CostBy, *, agents: Collection[str] | None = None, since: float | None = None) -> list[Cost]:
+        """What model calls have cost so far, or since then: of all executions, or of those of these agents, removed ones
+        among them.
         Days come newest first, agents and models dearest first."""
 
     def refusals(

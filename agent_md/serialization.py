@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from agent_md.agents.spec import AgentSpec
 from agent_md.executions.chat_messages import reply
+from agent_md.executions.costs import Cost
 from agent_md.executions.firings import Firing
 from agent_md.executions.model import Call, CallState, Drift, Event, EventType, Execution, Request, Retraction
 from agent_md.executions.sessions import Session, SessionStatus, error_of
@@ -26,6 +27,7 @@ __all__ = [
     "PathStep",
     "agent_detail",
     "agent_shape",
+    "cost_shape",
     "duration_text",
     "event_shape",
     "execution_detail",
@@ -182,6 +184,19 @@ def refusal_shape(refusal: Refusal) -> dict[str, Any]:
         "kind": str(refusal.kind),
         "reason": refusal.reason,
         "timestamp": iso_time(refusal.at),
+    }
+
+
+def cost_shape(cost: Cost) -> dict[str, Any]:
+    """A sum of what model calls cost, without what it is of. `cost_usd` null: the cost of some of them is unknown."""
+    return {
+        "calls": cost.calls,
+        "input_tokens": cost.input_tokens,
+        "output_tokens": cost.output_tokens,
+        "total_tokens": cost.input_tokens + cost.output_tokens,
+        "cost_usd": cost.usd,
+        "known_cost_usd": cost.known_usd,
+        "calls_of_unknown_cost": cost.unknown,
     }
 
 

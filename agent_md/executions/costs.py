@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Cost", "CostBy"]
+__all__ = ["Cost", "CostBy", "total"]
 
 
 class CostBy(StrEnum):
@@ -32,3 +33,18 @@ class Cost:
     def usd(self) -> float | None:
         """The cost of all of them; None if that of one is unknown."""
         return None if self.unknown else self.known_usd
+
+
+def total(costs: Iterable[Cost]) -> Cost:
+    """The sum of all of them, with the key `Total`."""
+    summed = Cost("Total", 0, 0, 0, 0.0)
+    for cost in costs:
+        summed = Cost(
+            summed.key,
+            summed.calls + cost.calls,
+            summed.input_tokens + cost.input_tokens,
+            summed.output_tokens + cost.output_tokens,
+            summed.known_usd + cost.known_usd,
+            summed.unknown + cost.unknown,
+        )
+    return summed

@@ -230,7 +230,15 @@ class TestCosts:
         assert store.costs(CostBy.AGENT) == [reader, writer]
         assert store.costs(CostBy.AGENT, agents=("writer",)) == [writer]
         assert store.costs(CostBy.AGENT, agents=()) == []
+        assert store.costs(CostBy.AGENT, agents=("writer",), since=0) == [writer]
         assert (reader.usd, writer.usd) == (1.0, None)
+
+    def test_since_a_time(self, store: Store, clock: ManualClock) -> None:
+        assert store.costs(CostBy.AGENT, since=clock.now) == [
+            Cost("reader", 1, 1, 1, 0.5),
+            Cost("writer", 1, 1, 1, 0.0, unknown=1),
+        ]
+        assert store.costs(CostBy.MODEL, since=clock.now + 1) == []
 
     def test_by_model(self, store: Store) -> None:
         assert store.costs(CostBy.MODEL) == [Cost("script/test", 4, 4, 4, 1.25, unknown=1)]

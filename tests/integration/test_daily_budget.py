@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import time
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ from agent_md.executions.model import Execution, Status
 from agent_md.executions.spending import RefusalKind
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.driving import Workspace
+from tests.support.many_executions import age
 from tests.support.processes import preload
 from tests.support.provider_server import calling, saying
 from tests.support.providers import KEY, KEYS, provider_server
@@ -132,6 +135,75 @@ def held(folder: AgentFolder) -> int:
     ):
         return int(store.execute("SELECT count(*) FROM reservations").fetchone()[0])
     return 0
+
+
+class TestCosts:
+    @pytest.fixture
+    def paid(self, folder: AgentFolder) -> AgentFolder:
+        folder.file("config.yaml", "max_cost_usd_per_day: 0.5\nretention: {executions_days: 1}\n")
+        for name in ("one", "two"):
+            folder.agent(name, [CENTS_10], "history: off\nsettings: {max_cost_usd_per_day: 0.35}")
+        for name in ("one", "one", "one", "two"):
+            assert folder.cli("run", name).code == 0
+        return folder
+
+    def costs(self, folder: AgentFolder, *args: str) -> dict[str, Any]:
+        shown: dict[str, Any] = json.loads(folder.cli("logs", "--cost", "--json", *args).out)
+        return shown
+
+    def test_by_day_agent_and_model(self, paid: AgentFolder) -> None:
+        day = time.strftime("%Y-%m-%d")
+        by_day = self.costs(paid)
+        assert [(row["day"], row["calls"], row["cost_usd"]) for row in by_day["costs"]] == [
+            (day, 4, pytest.approx(0.4))
+        ]
+        by_agent = self.costs(paid, "--by", "agent", "-n", "1")
+        assert [(row["agent"], row["cost_usd"]) for row in by_agent["costs"]] == [("one", pytest.approx(0.3))]
+        assert by_agent["total"] == {
+            **by_day["total"],
+            "cost_usd": pytest.approx(0.4),
+            "known_cost_usd": pytest.approx(0.4),
+        }
+        models = self.costs(paid, "two", "--by", "model")
+        assert [(row["model"], row["cost_usd"]) for row in models["costs"]] == [("script/two", 0.1)]
+        assert models["limits"] == [
+            {"scope": "agent", "limit_usd": 0.35, "spent_usd": 0.1},
+            {"scope": "workspace", "limit_usd": 0.5, "spent_usd": pytest.approx(0.4)},
+        ]
+        assert self.costs(paid, "--since", "1h")["total"]["calls"] == 4
+        assert self.costs(paid, "--since", "2999-01-01T00:00Z")["costs"] == []
+        shown = paid.cli("logs", "--cost", "one").out
+        assert "Today: $0.3000 of $0.35 (max_cost_usd_per_day of the agent)" in shown
+        assert "Today: $0.4000 of $0.5 (max_cost_usd_per_day of the workspace)" in shown
+
+    def test_of_executions_that_were_removed_stay(self, paid: AgentFolder) -> None:
+        before = self.costs(paid, "--by", "agent")
+        age(paid.path / ".agentmd", 3)
+        with paid.store() as store:
+            removed, _ = store.retention.remove_some(store.retention.removable(time.time() - 86_400))
+        assert removed == [2]
+        assert self.costs(paid, "--by", "agent") == before
+
+    @pytest.mark.parametrize(
+        "args",
+        [
+            ("--by", "day"),
+            ("--cost", "-e", "1"),
+            ("--cost", "--refused"),
+            ("--cost", "--unknown"),
+            ("--cost", "-f"),
+            ("--cost", "--status", "error"),
+            ("--cost", "--grep", "x"),
+        ],
+    )
+    def test_are_of_one_kind(self, folder: AgentFolder, args: tuple[str, ...]) -> None:
+        refused = folder.cli("logs", *args)
+        assert refused.code == 2
+        assert "--cost" in refused.err
+
+    def test_are_none_at_first(self, folder: AgentFolder) -> None:
+        assert folder.cli("logs", "--cost").out == "No model was asked yet.\n"
+        assert not (folder.path / ".agentmd").exists()
 
 
 class TestARefusedRun:

@@ -134,3 +134,13 @@ def test_the_command_line_shows_it(tmp_path: Path) -> None:
     assert "$0.1500" in work.cli("logs", "-e", "1").out
     assert "unknown cost" in work.cli("logs", "-e", "2").out
     assert [row["cost_usd"] for row in json.loads(work.cli("logs", "--json").out)] == [None, 0.15]
+    summed = json.loads(work.cli("logs", "--cost", "--by", "model", "--json").out)
+    assert [(row["model"], row["cost_usd"]) for row in summed["costs"]] == [
+        ("anthropic/cheap", 0.15),
+        ("anthropic/unheard-of", None),
+    ]
+    assert (summed["total"]["known_cost_usd"], summed["total"]["calls_of_unknown_cost"]) == (0.15, 1)
+    told = work.cli("logs", "--cost", "--by", "agent").out.splitlines()
+    assert [line.split()[0] for line in told[2:]] == ["cheap", "unheard-of", "Total"]
+    assert told[3].endswith("unknown")
+    assert told[4].endswith("$0.1500 and 1 call of unknown cost")

@@ -83,10 +83,10 @@ class MemoryLedger:
                 told.append(mark_passed(limit, after - cost, after))
         return tuple(text for text in told if text is not None)
 
-    def costs(self, by: CostBy, agents: Collection[str] | None) -> list[Cost]:
+    def costs(self, by: CostBy, agents: Collection[str] | None, since: float) -> list[Cost]:
         groups: dict[str, list[Usage]] = {}
         for row in self._state.ledger.values():
-            if agents is None or row.agent in agents:
+            if row.at >= since and (agents is None or row.agent in agents):
                 groups.setdefault(_key(row, by), []).append(row.usage)
         found = [_cost(key, usages) for key, usages in groups.items()]
         if by is CostBy.DAY:

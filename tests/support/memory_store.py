@@ -192,9 +192,9 @@ class MemoryStore:
         with self._state.lock:
             return self._ledger.spent(Scope.WORKSPACE if agent is None else Scope.AGENT, agent or "", since)
 
-    def costs(self, by: CostBy, *, agents: Collection[str] | None = None) -> list[Cost]:
+    def costs(self, by: CostBy, *, agents: Collection[str] | None = None, since: float | None = None) -> list[Cost]:
         with self._state.lock:
-            return self._ledger.costs(by, agents)
+            return self._ledger.costs(by, agents, since or 0.0)
 
     def refusals(
         self,

@@ -12,12 +12,14 @@ import typer
 from agent_md.app import App
 from agent_md.cli.agent_notes import abandoned_among
 from agent_md.cli.command_context import WorkspaceOption, each_change, screen
+from agent_md.cli.commands.log_costs import check_options, say_costs
 from agent_md.cli.option_values import JsonOption, execution_number, since
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.tables import executions_table, refusals_table
 from agent_md.cli.views.timeline import Timeline
 from agent_md.cli.views.visible_text import json_line
 from agent_md.errors import UsageError
+from agent_md.executions.costs import CostBy
 from agent_md.executions.model import Event, EventType, Execution, ExecutionId, Status
 from agent_md.executions.spending import Refusal
 from agent_md.serialization import event_shape, execution_shape, refusal_shape
@@ -78,6 +80,13 @@ def logs(
     refused: Annotated[
         bool, typer.Option("--refused", help="Runs that were refused and not created, instead of executions.")
     ] = False,
+    cost: Annotated[
+        bool, typer.Option("--cost", help="What model calls cost, summed up, instead of executions.")
+    ] = False,
+    by: Annotated[
+        CostBy | None,
+        typer.Option("--by", help="With --cost: sums by day (the default), agent or model.", show_default=False),
+    ] = None,
     as_json: JsonOption = False,
     workspace: WorkspaceOption = None,
 ) -> None:
@@ -86,6 +95,8 @@ def logs(
     Example: agentmd logs -e 42
     """
     filters = {"--status": statuses, "--grep": saying, "--unknown": unknown or None}
+    others = {"-e": execution, "--refused": refused or None, "-f": follow or None, **filters}
+    check_options(by, cost=cost, others=others)
     _check_one_kind(execution, agent, {**filters, "--since": begun}, refused=refused)
     if execution is not None:
         _timeline(workspace, ExecutionId(execution), follow=follow, as_json=as_json)
@@ -94,6 +105,9 @@ def logs(
     for app in each_change(workspace, follow=follow):
         name = None if agent is None else _known_name(app, agent)
         agents = None if name is None else (name,)
+        if cost:
+            say_costs(app, name, by or CostBy.DAY, since=begun, limit=min(number, _MOST), as_json=as_json)
+            continue
         if refused:
             recent = app.reading_store.refusals(agents=agents, limit=min(number, _MOST))
             _refused([refusal for refusal in recent if refusal.at >= (begun or 0.0)], as_json=as_json)

@@ -60,15 +60,17 @@ def dearest(db: Database, agent: str, since: float) -> float | None:
     return None if cost is None else float(cost)
 
 
-def costs(db: Database, by: CostBy, agents: Collection[str] | None) -> list[Cost]:
+def costs(db: Database, by: CostBy, agents: Collection[str] | None, since: float | None) -> list[Cost]:
     """As `Store.costs`."""
-    chosen, values = (
-        ("", []) if agents is None else (f" WHERE agent IN ({', '.join('?' * len(agents))})", sorted(agents))
-    )
+    conditions: list[str] = ["at >= ?"] if since is not None else []
+    values: list[object] = [since] if since is not None else []
+    if agents is not None:
+        conditions.append(f"agent IN ({', '.join('?' * len(agents))})")
+        values += sorted(agents)
     rows = db.all(
         f"SELECT {_KEYS[by]} AS key, count(*), sum(input_tokens), sum(output_tokens),"
         " coalesce(sum(cost_usd), 0.0) AS known, count(*) - count(cost_usd)"
-        f" FROM ledger{chosen} GROUP BY key ORDER BY {_ORDERS[by]}",
+        f" FROM ledger WHERE {' AND '.join(conditions) or 'TRUE'} GROUP BY key ORDER BY {_ORDERS[by]}",
         *values,
     )
     return [Cost(*row) for row in rows]

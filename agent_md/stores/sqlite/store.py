@@ -206,8 +206,8 @@ class SqliteStore:
         scope = Scope.WORKSPACE if agent is None else Scope.AGENT
         return ledger.spent(self._db, scope, agent or "", since)
 
-    def costs(self, by: CostBy, *, agents: Collection[str] | None = None) -> list[Cost]:
-        return ledger.costs(self._db, by, agents)
+    def costs(self, by: CostBy, *, agents: Collection[str] | None = None, since: float | None = None) -> list[Cost]:
+        return ledger.costs(self._db, by, agents, since)
 
     def refusals(
         self,

@@ -1,0 +1,44 @@
+"""What was spent, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_md.cli.views.columns import columns
+from agent_md.cli.views.money import dollars
+from agent_md.cli.views.screen import PLAIN, Screen
+from agent_md.cli.views.visible_text import counted, one_line
+from agent_md.executions.costs import Cost, CostBy, total
+from agent_md.executions.spending import DAILY_LIMIT, Scope
+
+__all__ = ["cost_table", "day_limit_line"]
+
+
+def cost_table(by: CostBy, costs: Sequence[Cost], number: int, screen: Screen = PLAIN) -> list[str]:
+    """The first `number` of the sums, and the sum of all of them."""
+    if not costs:
+        return ["No model was asked yet."]
+    cells = [_cells(cost) for cost in (*costs[:number], total(costs))]
+    lines = columns((by.title(), "Calls", "Tokens", "Cost"), cells, screen, yielding=(0,))
+    if len(costs) > number:
+        lines.append(f"The total is of {counted(len(costs), by)}; -n {len(costs)} shows all")
+    return lines
+
+
+def _cells(cost: Cost) -> tuple[str, ...]:
+    tokens = cost.input_tokens + cost.output_tokens
+    return one_line(cost.key), f"{cost.calls:,}", f"{tokens:,}", _money(cost)
+
+
+def _money(cost: Cost) -> str:
+    """An unknown cost is never 0: what is known stands before how many calls are not."""
+    if not cost.unknown:
+        return dollars(cost.known_usd)
+    if cost.unknown == cost.calls:
+        return "unknown"
+    return f"{dollars(cost.known_usd)} and {counted(cost.unknown, 'call')} of unknown cost"
+
+
+def day_limit_line(scope: Scope, limit: float, spent: float | None) -> str:
+    """How far a limit of the day is used up."""
+    return f"Today: {dollars(spent)} of ${limit:g} ({DAILY_LIMIT} of the {scope})"
