@@ -368,6 +368,12 @@ class App:
 
         return remove_executions(self.store, days, time.time, rest)
 
+    def thin_firings(self, rest: Callable[[float], bool | None] = time.sleep) -> int:
+        """Removes skipped firings but the newest of each agent; gives how many. `rest` as in `threads`."""
+        from agent_md.runner.retention import thin_firings
+
+        return thin_firings(self.store, rest)
+
     # Reloading
 
     def reloading(self, announce: Announce) -> Reloading:

@@ -434,6 +434,10 @@ class Retention(Protocol):
         left to be done. What they cost still counts as spent, their idempotency keys stay taken, and who asks for one is
         told that it was removed."""
 
+    def remove_skipped_firings(self, keep: int) -> int:
+        """Removes skipped firings of an agent that has more than `keep` of them, its oldest, in one short transaction;
+        gives how many, 0 = no agent has more. Where its triggers are stays as it is."""
+
     def give_back_some(self) -> bool:
         """Gives some of the free room of the storage back; whether there is more."""
 

@@ -140,6 +140,8 @@ class ServerContext:
         settings = self.app.settings
         if (days := settings.retention.executions_days) is not None:
             log.info("removed %s old executions", self.app.remove_executions(days, stop.wait))
+        if not stop.is_set() and (count := self.app.thin_firings(stop.wait)):
+            log.info("removed %s old firings that were skipped", count)
         if (days := settings.defaults.checkpoint_retention_days) is not None and not stop.is_set():
             log.info("removed %s old threads of checkpoints", self.app.threads(stop.wait).purge(days).removed)
 

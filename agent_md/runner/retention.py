@@ -1,4 +1,5 @@
-"""What is thrown away in the end: checkpoints of executions that ended long ago, and, if it is wanted, these themselves.
+"""What is thrown away in the end: checkpoints of executions that ended long ago, firings that were skipped long ago, and, if it
+is wanted, executions themselves.
 
 The checkpoints are on a file of their own, so no transaction spans them and the store. None is needed: an execution that
 has ended is never driven again, and one that has not gets a new thread in the store before its old one is removed. What a
@@ -10,13 +11,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from agent_md.executions.model import Execution, ExecutionId
 from agent_md.executions.threads import owner_of, thread_id
 from agent_md.ports import Clock, Store
 from agent_md.stores.thread_file import ThreadFile
 
-__all__ = ["AgentThreads", "Purge", "ThreadStats", "Threads", "remove_executions"]
+__all__ = [
+    "SKIPPED_KEPT",
+    "AgentThreads",
+    "Purge",
+    "ThreadStats",
+    "Threads",
+    "remove_executions",
+    "thin_firings",
+]
+
+Rest = Callable[[float], bool | None]
+
+SKIPPED_KEPT = 1000
+"""So many skipped firings of each agent stay."""
 
 _DAY_S = 86_400.0
 _BATCH = 200
@@ -115,22 +130,45 @@ class Threads:
             yield [(name, found.get(name)) for name in names]
 
 
-def remove_executions(store: Store, days: int, clock: Clock, rest: Callable[[float], bool | None] = time.sleep) -> int:
+def remove_executions(store: Store, days: int, clock: Clock, rest: Rest = time.sleep) -> int:
     """Removes executions that ended at least `days` ago and that nothing needs, and gives their room back; gives how many.
     `rest` is called with seconds between two transactions; when it gives True there will be no other."""
-    left = store.retention.removable(clock() - days * _DAY_S)
+    return _count(_executions(store, clock() - days * _DAY_S), store, rest)
+
+
+def thin_firings(store: Store, rest: Rest = time.sleep) -> int:
+    """Removes skipped firings but the newest of each agent, and gives their room back; gives how many. `rest` as in
+    `remove_executions`."""
+    return _count(_skipped_firings(store), store, rest)
+
+
+def _executions(store: Store, ended_before: float) -> Iterator[int]:
+    left = store.retention.removable(ended_before)
+    while left.ids:
+        removed, left = store.retention.remove_some(left)
+        yield len(removed)
+
+
+def _skipped_firings(store: Store) -> Iterator[int]:
+    while removed := store.retention.remove_skipped_firings(SKIPPED_KEPT):
+        yield removed
+
+
+def _count(removing: Iterator[int], store: Store, rest: Rest) -> int:
+    """What was removed in one transaction after the other, with a rest after each."""
     count = 0
-    more = True
-    while left.ids or more:
-        begun = time.monotonic()
-        if left.ids:
-            removed, left = store.retention.remove_some(left)
-            count += len(removed)
-        else:
-            more = store.retention.give_back_some()
+    begun = time.monotonic()
+    for removed in chain(removing, _room_given_back(store)):
+        count += removed
         if rest(time.monotonic() - begun):
             break
+        begun = time.monotonic()
     return count
+
+
+def _room_given_back(store: Store) -> Iterator[int]:
+    while store.retention.give_back_some():
+        yield 0
 
 
 def _is_over(execution: Execution, limit: float | None, latest: Collection[ExecutionId], *, force: bool) -> bool:

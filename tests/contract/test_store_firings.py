@@ -117,3 +117,24 @@ def test_pauses(store: Store, clock: ManualClock) -> None:
     store.firings.pause("writer", "cli:ann")
     store.firings.resume(None)
     assert store.firings.pauses() == []
+
+
+def test_of_the_skipped_ones_the_newest_of_each_agent_can_be_kept(store: Store) -> None:
+    at = store.firings.follow("writer", SCHEDULE, "a").looked_at
+    started = store.firings.add(new("started"))
+    start(store, started)
+    due = store.firings.add(new("due"))
+    skipped = [new(f"{number:02}", reason="overlapping") for number in range(12)]
+    assert store.firings.advance("writer", SCHEDULE, after=at, upto=at + 12, new=skipped)
+    other = store.firings.add(new("other", agent="reader", reason="paused"))
+    newest = max(firing.id for firing in store.firings.listed())
+    removed = 0
+    while some := store.retention.remove_skipped_firings(2):
+        removed += some
+    assert removed == 10
+    assert [firing.key for firing in store.firings.listed(agent="Writer")] == ["11", "10", "due", "started"]
+    assert store.firings.listed(agent="reader") == [other]
+    assert [firing.id for firing in store.firings.due()] == [due.id]
+    assert store.firings.follow("writer", SCHEDULE, "a") == Followed(at, at + 12)
+    assert store.firings.add(new("next")).id > newest
+    assert start(store, due).id == 2

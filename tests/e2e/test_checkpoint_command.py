@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -121,9 +123,25 @@ def test_a_damaged_file_is_said_and_a_purge_puts_it_aside(used: AgentFolder) -> 
     assert used.cli("respond", "2", "--yes", "-q").code == 0
 
 
+def skip_firings(folder: AgentFolder, count: int) -> None:
+    """So many firings of an agent that were skipped; one of them has an execution."""
+    with closing(sqlite3.connect(state(folder) / "agentmd.db", timeout=30)) as store, store:
+        store.execute(
+            "WITH RECURSIVE slots (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM slots WHERE n < ?)"
+            " INSERT INTO firings (agent_key, agent, trigger, key, due_at, state, reason)"
+            " SELECT 'writer', 'writer', 'schedule', n, n, 'skipped', 'overlapping' FROM slots",
+            (count,),
+        )
+        store.execute("UPDATE firings SET state = 'started', execution_id = 4 WHERE key = 1")
+
+
 def test_a_server_sweeps_when_it_starts(used: AgentFolder) -> None:
+    skip_firings(used, 3500)
     with Server(used.path):
         until(lambda: owners(used) == {2, 4}, 60)
+        with used.store() as store:
+            keys = [firing.key for firing in store.firings.listed()]
+        assert keys == [*(str(number) for number in range(3500, 2500, -1)), "1"]
         assert used.cli("respond", "2", "--yes").code == 0
         used.until_status(Status.SUCCESS, 2)
     assert used.execution(1).status is Status.SUCCESS

@@ -132,7 +132,8 @@ class MemoryFirings:
         self._state.version += 1
         skipped = new.reason is not None
         state = FiringState.SKIPPED if skipped else FiringState.DUE
-        number = FiringId(len(self._state.firings) + 1)
+        self._state.last_firing += 1
+        number = FiringId(self._state.last_firing)
         made = Firing(**asdict(new), id=number, state=state, decided_at=self._state.now() if skipped else None)
         self._state.firings[number] = made
         return made

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from agent_md.agents.names import name_key
+from agent_md.executions.firings import FiringId, FiringState
 from agent_md.executions.model import Execution, ExecutionId, Status
 from agent_md.executions.retention import Removable
 from tests.support.memory_sessions import MemorySessions
@@ -67,6 +69,17 @@ class MemoryRetention:
                         state.bury(member.id)
                         removed.append(member.id)
         return removed, removable.only(removable.ids[_CHUNK:])
+
+    def remove_skipped_firings(self, keep: int) -> int:
+        with self._state.transaction():
+            skipped: dict[str, list[FiringId]] = {}
+            for firing in self._state.firings.values():
+                if firing.state is FiringState.SKIPPED:
+                    skipped.setdefault(name_key(firing.agent), []).append(firing.id)
+            old = next((ids[:-keep][:_CHUNK] for ids in skipped.values() if len(ids) > keep), [])
+            for firing_id in old:
+                del self._state.firings[firing_id]
+            return len(old)
 
     def give_back_some(self) -> bool:
         return False

@@ -88,6 +88,7 @@ class MemoryState:
         self.grants: dict[GrantId, Grant] = {}
         self.last_grant = 0
         self.last_seq = 0
+        self.last_firing = 0
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -15,6 +15,8 @@ from agent_md.stores.sqlite.rows import ACTIVE, dump
 __all__ = ["SqliteRetention"]
 
 _PAGES = 256
+_FIRINGS = 1000
+"""So many of each go in one transaction, at most."""
 
 
 class SqliteRetention:
@@ -48,6 +50,21 @@ class SqliteRetention:
 
     def remove_some(self, removable: Removable) -> tuple[list[ExecutionId], Removable]:
         return self._removals.remove(removable, self._clock())
+
+    def remove_skipped_firings(self, keep: int) -> int:
+        for (agent,) in self._db.all("SELECT DISTINCT agent_key FROM firings WHERE state = 'skipped'"):
+            last = self._db.one(
+                "SELECT id FROM firings WHERE agent_key = ? AND state = 'skipped' ORDER BY id DESC LIMIT 1 OFFSET ?",
+                *(agent, keep),
+            )
+            if last is not None:
+                with self._db.write():
+                    return self._db.run(
+                        "DELETE FROM firings WHERE id IN (SELECT id FROM firings"
+                        " WHERE agent_key = ? AND state = 'skipped' AND id <= ? ORDER BY id LIMIT ?)",
+                        *(agent, last[0], _FIRINGS),
+                    )
+        return 0
 
     def give_back_some(self) -> bool:
         (free,) = self._db.one("PRAGMA freelist_count")

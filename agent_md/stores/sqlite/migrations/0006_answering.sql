@@ -105,3 +105,5 @@ CREATE INDEX ledger_of_root ON ledger (root_agent, at, cost_usd);
 ALTER TABLE reservations ADD COLUMN root_agent TEXT NOT NULL DEFAULT '';
 ALTER TABLE reservations ADD COLUMN place INTEGER;
 UPDATE reservations SET root_agent = agent;
+
+CREATE INDEX firings_skipped ON firings (agent_key, id) WHERE state = 'skipped';
