@@ -152,10 +152,17 @@ class Assembly:
         """What its file tools may reach."""
         from agent_md.tools.forbidden import Forbidden
         from agent_md.tools.sandbox import Sandbox
+        from agent_md.tools.user_files import UserFiles, home_folders
 
         settings = self.settings
+        config_home = settings.user_config.parent.parent
         forbidden = Forbidden(
             settings.agents_dir,
+            of_user=UserFiles(
+                homes=home_folders(settings.home),
+                # An odd one, such as the home folder itself, must not forbid the whole workspace.
+                config_homes=() if settings.workspace.is_relative_to(config_home) else (config_home,),
+            ),
             folders=(settings.state_dir, settings.tools_dir, settings.skills_dir),
             files=(
                 settings.database,

@@ -101,6 +101,8 @@ class Settings:
     """The effective configuration of a workspace; all paths are absolute, and need not exist."""
 
     workspace: Path
+    home: Path
+    """The user's home folder."""
     agents_dir: Path
     state_dir: Path
     database: Path
@@ -181,6 +183,7 @@ def load_settings(
     database = state_dir / "agentmd.db" if values["database"] is None else place.path(database_path(values["database"]))
     return Settings(
         workspace=root,
+        home=home,
         agents_dir=agents_dir,
         state_dir=state_dir,
         database=database,

@@ -7,6 +7,9 @@ The order is `deny`, then what is guarded (`confirm_tools`, `confirm`, tools tha
 A call with several subjects (a move has two) is approved by `auto_approve` only if all of them match, but guarded or
 denied as soon as one does: so neither end of a move gets around a rule. A pattern that cannot be applied to a call, for
 example one without `name=` for a tool that has no subjects, never approves: as a guard or a denial it asks.
+
+A guard or a denial of `file_read` with a pattern holds for whatever takes content from such a file: the source of a move,
+which could be read at its new place, and an edit, whose errors say what is there.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ __all__ = [
     "RuleInvalid",
     "Verdict",
     "argument_text",
+    "concerns",
     "decide",
     "glob_fits",
     "hides",
@@ -40,6 +44,10 @@ __all__ = [
 
 EVERYTHING = "*"
 """The one rule of `auto_approve` that is not a tool name."""
+
+_READ = "file_read"
+_READING = frozenset({"file_move", "file_edit"})
+"""Tools that take content from their first subject, as `file_read` does."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _ARGUMENT = re.compile(r"(?:^|,\s*)([A-Za-z_]\w*)=")
@@ -126,7 +134,7 @@ def match(
     not have is no match.
     """
     if rule.tool != tool:
-        return Match.NO
+        return _match_reading(rule, tool, subjects) if not every and concerns(rule, tool) else Match.NO
     if rule.pattern is None:
         return Match.YES
     if subjects is None or (not subjects and not every):
@@ -137,6 +145,18 @@ def match(
         return Match.UNCLEAR
     matches = [glob_fits(rule.pattern, subject) for subject in subjects]
     return _yes(all(matches) if every else any(matches))
+
+
+def concerns(rule: Rule, tool: str) -> bool:
+    """Whether the rule can fit calls of `tool`, as a guard or a denial."""
+    return rule.tool == tool or (rule.tool == _READ and rule.pattern is not None and tool in _READING)
+
+
+def _match_reading(rule: Rule, tool: str, subjects: Sequence[str] | None) -> Match:
+    assert rule.pattern is not None
+    if not subjects or (rule.arguments and rule.arguments[0][0] == "path"):
+        return Match.UNCLEAR  # as for `file_read` itself
+    return _yes(glob_fits(rule.pattern, subjects[0]))
 
 
 def decide(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-from agent_md.agents.rules import EVERYTHING, Match, Rule, Verdict, decide, match, parse_rule
+from agent_md.agents.rules import EVERYTHING, Match, Rule, Verdict, concerns, decide, match, parse_rule
 from agent_md.agents.spec import AgentSpec
 
 __all__ = ["Possible", "Subjects", "ToolFacts", "possible_verdicts"]
@@ -62,7 +62,7 @@ def possible_verdicts(spec: AgentSpec, tool: ToolFacts) -> list[Possible]:
     others = list(_others(spec, tool))
     for source in _SOURCES:
         for text in getattr(spec, source):
-            if text == EVERYTHING or parse_rule(text).tool == tool.name:
+            if text == EVERYTHING or concerns(parse_rule(text), tool.name):
                 for possible in _of_rule(spec, tool, source, text, others):
                     found.setdefault(possible.verdict, possible)
     for call in others:
@@ -96,7 +96,7 @@ def _without_other_patterns(
         if text == EVERYTHING:
             return True
         other = parse_rule(text)
-        if other.tool != tool.name:
+        if not concerns(other, tool.name):
             return False
         every = name == "auto_approve"
         return other.pattern in (None, rule.pattern) or all(
@@ -105,7 +105,7 @@ def _without_other_patterns(
 
     kept = {name: tuple(text for text in getattr(spec, name) if has_a_say(name, text)) for name in _SOURCES}
     if source == "auto_approve" and any(
-        parse_rule(text).tool == tool.name for name in _GUARDS for text in getattr(spec, name)
+        concerns(parse_rule(text), tool.name) for name in _GUARDS for text in getattr(spec, name)
     ):
         kept["confirm"] = (tool.name,)
     return replace(

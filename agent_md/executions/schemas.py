@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from agent_md.errors import AnswerRefused
+from agent_md.own_python import python_command
 
 __all__ = ["check_answer", "check_schema"]
 
@@ -50,9 +50,8 @@ def check_answer(schema: dict[str, Any], value: Any) -> None:
 
 def _checked(given: str) -> dict[str, Any]:
     try:
-        # `-P`: a module of the current folder must not pass for one of Python's.
         ended = subprocess.run(
-            [sys.executable, "-P", str(_CHILD)], input=given, capture_output=True, text=True, timeout=_CLOCK_S
+            python_command(str(_CHILD)), input=given, capture_output=True, text=True, timeout=_CLOCK_S
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise AnswerRefused(f"the answer cannot be checked: {error}; nothing was answered") from None

@@ -22,6 +22,11 @@ FORBIDDEN_FILES = (
     "data/runs.db-wal",
     "data/runs.db-shm",
     "data/runs.db-journal",
+    ".git/config",
+    "sub/.git/hooks/pre-commit",
+    "worktree/.git",
+    ".hg/hgrc",
+    "sub/.svn/wc.db",
 )
 
 

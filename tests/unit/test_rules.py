@@ -170,10 +170,21 @@ def test_the_order_of_a_decision(lists: dict[str, Any], expected: Verdict) -> No
         ({"confirm": ["file_move(secret/*)"]}, Decision.ASK),
         ({"asks": True, "auto_approve": ["file_move(secret/*)"]}, Decision.ASK),
         ({"asks": True, "auto_approve": ["file_move(*)"]}, Decision.RUN),
+        ({"deny": ["file_read(secret/*)"]}, Decision.REFUSE),
+        ({"deny": ["file_read(path=secret/*)"]}, Decision.ASK),
+        ({"deny": ["file_read(public/*)"]}, Decision.RUN),
+        ({"deny": ["file_read"]}, Decision.RUN),
+        ({"confirm": ["file_read(secret/*)"]}, Decision.ASK),
+        ({"asks": True, "auto_approve": ["file_read(*)"]}, Decision.ASK),
     ],
 )
 def test_no_end_of_a_move_gets_around_a_rule(lists: dict[str, Any], decision: Decision) -> None:
     assert verdict("file_move", ("secret/a", "public/a"), **lists).decision is decision
+
+
+@pytest.mark.parametrize(("tool", "decision"), [("file_edit", Decision.REFUSE), ("file_write", Decision.RUN)])
+def test_what_may_not_be_read_is_not_edited(tool: str, decision: Decision) -> None:
+    assert verdict(tool, ("secret/a",), deny=["file_read(secret/*)"]).decision is decision
 
 
 def test_unknown_tools_are_named_with_the_nearest() -> None:

@@ -70,6 +70,11 @@ def test_what_is_forbidden_is_refused(workspace: Path, path: str, write: bool) -
         ".agentmd",
         "Data/RUNS.db",
         "agents/../.env",
+        ".GIT/config",
+        ".g\u200cit/config",
+        "new/.git",
+        "a/.Hg",
+        ".git/../.git/hooks/post-checkout",
     ],
 )
 def test_spelling_does_not_help(workspace: Path, path: str) -> None:

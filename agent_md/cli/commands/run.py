@@ -23,6 +23,7 @@ from agent_md.cli.terminal.standard_streams import person
 from agent_md.cli.views.visible_text import counted
 from agent_md.errors import UsageError
 from agent_md.executions.model import Claim, Execution
+from agent_md.own_python import python_command
 
 if TYPE_CHECKING:
     from agent_md.cli.asking.scripted_answers import ScriptedAnswers
@@ -142,7 +143,7 @@ def _hand_over(app: App, execution: Execution) -> str:
     """Leaves a queued execution to the server; without one, to a process of its own. Says to whom."""
     if server_takes_over(app.settings.state_dir):
         return "the server"
-    command = [sys.executable, "-m", "agent_md.cli.main", "resume", str(execution.id), "--quiet"]
+    command = python_command("-m", "agent_md.cli.main", "resume", str(execution.id), "--quiet")
     child = subprocess.Popen(
         [*command, "--workspace", str(app.settings.workspace)],
         stdin=subprocess.DEVNULL,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -22,6 +21,7 @@ from agent_md.cli.terminal.standard_streams import return_streams
 from agent_md.cli.views.tables import trigger_line
 from agent_md.cli.views.visible_text import counted, json_line, visible
 from agent_md.errors import AgentmdError, ServerRunning, UsageError, codes_of
+from agent_md.own_python import python_command
 
 if TYPE_CHECKING:
     from agent_md.api.server import Listen
@@ -72,12 +72,12 @@ def start_anew(app: App, listen: Listen) -> NoReturn:
     """Puts a new server in the place of this process, which has given its work back: same number, same streams."""
     return_streams()
     command, environ = _command(app, listen.host, listen.port, listen.key)
-    os.execve(sys.executable, command, environ)  # noqa: S606 - without a shell is what is meant
+    os.execve(command[0], command, environ)  # noqa: S606 - without a shell is what is meant
 
 
 def _command(app: App, host: str | None, port: int | None, api_key: str | None) -> tuple[list[str], dict[str, str]]:
     """What starts a server of this workspace, and its environment: a key is for nobody who lists processes."""
-    command = [sys.executable, "-P", "-m", "agent_md.cli.main", "start", "--workspace", str(app.settings.workspace)]
+    command = python_command("-m", "agent_md.cli.main", "start", "--workspace", str(app.settings.workspace))
     command += ["--host", host] if host is not None else []
     command += ["--port", str(port)] if port is not None else []
     return command, dict(os.environ) if api_key is None else {**os.environ, "AGENTMD_API_KEY": api_key}

@@ -19,6 +19,7 @@ from agent_md.cli.log_file import log_to_file
 from agent_md.cli.terminal.standard_streams import divert_tool_output
 from agent_md.errors import AgentmdError, codes_of
 from agent_md.executions.model import ExecutionId
+from agent_md.own_python import python_command
 from agent_md.settings import load_settings
 
 __all__ = ["alone_command"]
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 
 def alone_command(workspace: Path, execution_id: ExecutionId) -> list[str]:
     """What starts such a process."""
-    return [sys.executable, "-P", "-m", "agent_md.cli.drive.suspect_process", str(workspace), str(execution_id)]
+    return python_command("-m", "agent_md.cli.drive.suspect_process", str(workspace), str(execution_id))
 
 
 def main(workspace: Path, execution_id: ExecutionId) -> int:
