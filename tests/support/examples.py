@@ -30,6 +30,8 @@ NOT_WALKED: dict[tuple[str, str], str] = {
         "$ agentmd chat helper --session garden",
     ): "it needs a terminal: test_the_chat_of_the_page_is_a_real_one",
     ("docs/chat.md", "$ agentmd chat keeper"): "it needs a terminal: test_the_chat_of_the_page_is_a_real_one",
+    ("docs/cli.md", "$ agentmd logs --cost --by model"): "its numbers are those of a workspace in use: "
+    "test_the_table_of_the_page_is_a_real_one",
     ("docs/durability.md", "$ agentmd checkpoint --purge"): "its numbers are those of a workspace in use: "
     "test_what_a_purge_removes_and_says",
     ("docs/durability.md", "import os"): "test_a_copy_is_made_while_an_execution_waits_and_is_put_back",

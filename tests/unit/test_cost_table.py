@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from agent_md.cli.views.cost_table import cost_table, day_limit_line
@@ -22,6 +24,14 @@ def test_a_table_has_a_row_for_each_and_their_sum() -> None:
         " 2026-03-06  1      15      unknown",
         " Total       16     1,264   $1.7500 and 3 calls of unknown cost",
     ]
+
+
+def test_the_table_of_the_page_is_a_real_one() -> None:
+    google = Cost("google/gemini-2.5-flash", 210, 1_180_204, 24_127, 0.4144)
+    ollama = Cost("ollama/qwen3", 12, 40_112, 5_102, 0.0, unknown=12)
+    shown = [*cost_table(CostBy.MODEL, [google, ollama], 20), day_limit_line(Scope.WORKSPACE, 5, 0.0312)]
+    page = (Path(__file__).parents[2] / "docs/cli.md").read_text(encoding="utf-8")
+    assert "\n".join(["$ agentmd logs --cost --by model", *shown, "```"]) in page
 
 
 def test_a_total_is_also_of_what_is_not_shown() -> None:
