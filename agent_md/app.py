@@ -22,7 +22,7 @@ from agent_md.agents.spec import AgentSpec, ModelRef
 from agent_md.engines.hand_back import HandBack
 from agent_md.errors import AgentDisabled, UnknownExecution
 from agent_md.executions.chat_messages import human_message
-from agent_md.executions.firings import Firing, FiringId
+from agent_md.executions.firings import Firing, FiringId, TriggerState
 from agent_md.executions.grants import GrantScope, scopes_of
 from agent_md.executions.model import (
     Drift,
@@ -392,13 +392,13 @@ class App:
 
         return next_fire(self.reading_store.firings, spec, time.time())
 
-    def paused(self, spec: AgentSpec) -> bool:
-        """Whether an agent has a trigger that is paused."""
+    def trigger_state(self, spec: AgentSpec) -> TriggerState:
+        """How an agent's trigger stands; an empty state for an agent without."""
         if spec.trigger.type == "manual":
-            return False
-        from agent_md.triggers.pauses import paused_by
+            return TriggerState()
+        from agent_md.triggers.state import trigger_state
 
-        return paused_by(self.reading_store.firings.pauses(), spec.name) is not None
+        return trigger_state(self.reading_store, spec)
 
     def next_fires(self, spec: AgentSpec, count: int) -> list[str]:
         """The next fires of an agent's schedule as ISO 8601 in its zone; an interval that has not begun begins now."""

@@ -44,17 +44,22 @@ class Preflight:
 
     def problems(self, spec: AgentSpec) -> list[UsageError]:
         """Everything that would keep a parsed agent from running: model and key, limits, tools, rules."""
+        found = self.problems_without_tools(spec)
+        try:
+            tools = self._parts.tools(spec)
+        except UsageError as error:
+            return [*found, error]
+        return found + self._unknown_rules(spec, tools)
+
+    def problems_without_tools(self, spec: AgentSpec) -> list[UsageError]:
+        """What would keep an agent from running, so far as it is seen at once: model and key, limits, variables."""
         found: list[UsageError] = []
         for check in (self._check_model, self._check_price, self._check_prompt):
             try:
                 check(spec)
             except UsageError as error:
                 found.append(error)
-        try:
-            tools = self._parts.tools(spec)
-        except UsageError as error:
-            return [*found, error]
-        return found + self._unknown_rules(spec, tools)
+        return found
 
     def _check_model(self, spec: AgentSpec) -> None:
         environ = self._parts.settings.environment()

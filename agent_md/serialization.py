@@ -17,7 +17,7 @@ from urllib.parse import quote
 from agent_md.agents.spec import AgentSpec
 from agent_md.executions.chat_messages import reply
 from agent_md.executions.costs import Cost
-from agent_md.executions.firings import Firing
+from agent_md.executions.firings import Firing, TriggerState
 from agent_md.executions.model import Call, CallState, Drift, Event, EventType, Execution, Request, Retraction
 from agent_md.executions.sessions import Session, SessionStatus, error_of
 from agent_md.executions.spending import Refusal
@@ -42,6 +42,7 @@ __all__ = [
     "run_event_line",
     "session_shape",
     "session_summary",
+    "trigger_shape",
     "unknown_call_shape",
 ]
 
@@ -337,6 +338,16 @@ def firing_shape(firing: Firing) -> dict[str, Any]:
         "reason": firing.reason,
         "execution_id": firing.execution_id,
         "decided_at": iso_time(firing.decided_at),
+    }
+
+
+def trigger_shape(state: TriggerState) -> dict[str, Any]:
+    """How an agent's trigger stands."""
+    return {
+        "next_run": iso_time(state.next_fire),
+        "paused_by": None if state.pause is None else state.pause.by,
+        "waiting": list(state.waiting),
+        "last_skipped": None if state.skipped is None else firing_shape(state.skipped),
     }
 
 

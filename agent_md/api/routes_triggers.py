@@ -15,7 +15,7 @@ from agent_md.api.trigger_schemas import ComingFire, FiringEntry, PauseBody, Sch
 from agent_md.errors import UsageError
 from agent_md.executions.days import instant_of
 from agent_md.executions.firings import FiringState
-from agent_md.serialization import firing_shape, iso_time
+from agent_md.serialization import firing_shape, trigger_shape
 from agent_md.triggers.coming import coming
 from agent_md.triggers.fire_times import at_text, zone_of
 
@@ -36,7 +36,7 @@ def _scheduler(context: ServerContext) -> dict[str, Any]:
         {
             "agent_name": entry.spec.name,
             "trigger_type": entry.spec.trigger.type,
-            "next_run": iso_time(context.app.next_fire(entry.spec)),
+            **trigger_shape(context.app.trigger_state(entry.spec)),
         }
         for entry in context.app.registry.agents
         if entry.spec.trigger.type != "manual"

@@ -10,12 +10,6 @@ from agent_md.api.schemas import Open
 __all__ = ["ComingFire", "FiringEntry", "HookAnswer", "PauseBody", "ScheduledJob", "Scheduler"]
 
 
-class ScheduledJob(Open):
-    agent_name: str
-    trigger_type: str
-    next_run: str | None
-
-
 class ComingFire(Open):
     agent: str
     at: str
@@ -36,6 +30,15 @@ class PauseBody(Given):
     """Whose triggers: those of one agent, or of all."""
 
     agent: str | None = None
+
+
+class ScheduledJob(Open):
+    agent_name: str
+    trigger_type: str
+    next_run: str | None
+    paused_by: str | None
+    waiting: list[int]
+    last_skipped: FiringEntry | None
 
 
 class Scheduler(Open):

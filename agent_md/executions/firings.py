@@ -21,6 +21,7 @@ __all__ = [
     "NewFiring",
     "Pause",
     "ToolRun",
+    "TriggerState",
     "Written",
     "slot_key",
 ]
@@ -110,6 +111,20 @@ class Pause:
     agent: str | None
     by: str
     at: float
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerState:
+    """An agent's trigger as it is now. `next_fire` in seconds since 1970, None if it is not known or nothing fires.
+
+    `waiting` are executions that wait for a human and so keep the trigger from starting another one
+    (`on_pending: skip`). `skipped` is the firing that was decided last, if it was skipped.
+    """
+
+    next_fire: float | None = None
+    pause: Pause | None = None
+    waiting: tuple[ExecutionId, ...] = ()
+    skipped: Firing | None = None
 
 
 def slot_key(at: float) -> str:

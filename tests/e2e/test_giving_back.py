@@ -117,7 +117,11 @@ def test_a_server_lets_calls_end_starts_anew_under_its_number_and_goes_on(world:
     pid = forked(serve_until_it_gives_back, tmp_path / "err")
     state = world.workspace / ".agentmd"
     until(lambda: (found := read_address(state)) is not None and found.stopping)
+    config = world.workspace / "config.yaml"
+    config.write_text("server: {half")
     (world.workspace / "go").touch()
+    until(lambda: "starts anew when the configuration is valid" in (state / "agentmd.log").read_text())
+    config.unlink()
     until(lambda: world.status() is Status.SUCCESS, patience=90)
     assert world.effects() == {"hold": 1}
     until(lambda: (found := read_address(state)) is not None and not found.stopping)

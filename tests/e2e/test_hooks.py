@@ -131,7 +131,8 @@ def test_where_it_is_shown(folder: AgentFolder) -> None:
         assert server.client.request("POST", path, raw=b"").status == 503
         agent = server.client.get("/agents/my keeper".replace(" ", "%20")).body
         assert (agent["trigger_type"], agent["trigger_hook"], agent["next_run"]) == ("webhook", path, None)
+        nothing = {"paused_by": None, "waiting": [], "last_skipped": None}
         assert server.client.get("/scheduler").body["jobs"] == [
-            {"agent_name": "my keeper", "trigger_type": "webhook", "next_run": None}
+            {"agent_name": "my keeper", "trigger_type": "webhook", "next_run": None} | nothing
         ]
     assert SECRET not in (folder.path / ".agentmd/agentmd.log").read_text()

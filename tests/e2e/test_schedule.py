@@ -206,3 +206,47 @@ def test_a_broken_schedule_is_told_with_its_line(folder: AgentFolder) -> None:
     assert folder.cli("schedule", "tidy").code == 2
     assert folder.cli("validate").code == 1
     assert Path(folder.path / "agents/tidy.md").exists()
+
+
+def test_what_fires_what_is_held_and_what_was_skipped_is_shown_everywhere(folder: AgentFolder) -> None:
+    folder.agent(
+        "cleaner",
+        [{"calls": [call("file_delete", path="a.txt")]}, {"text": "Done."}],
+        "trigger: {type: schedule, every: 1s}",
+    )
+    folder.agent("sorter", [{"text": "Done."}], "trigger: {type: watch, paths: [in], catch_up: skip}")
+    folder.agent("broken", [], "trigger: {type: watch, paths: [in]}")
+    folder.agent("plain", [{"text": "Done."}])
+    (folder.path / "agents/_config/scripts/broken.yaml").unlink()
+    folder.file("a.txt")
+    explained = " ".join(folder.cli("explain", "cleaner").out.split())
+    assert re.search(r"Next fires (\S+T\S+, ){2}\S+T\S+ Skipped a fire is skipped while an execution waits", explained)
+    watched = " ".join(folder.cli("explain", "sorter").out.split())
+    assert "those made while no server ran are not told (catch_up: skip)" in watched
+    assert "Skipped" not in folder.cli("explain", "plain").out
+    waits = "its fires are skipped while execution 1 waits for an answer (agentmd respond 1)"
+    with Server(folder.path) as server:
+        until(lambda: any("waiting: execution 1" in (firing.reason or "") for firing in firings(folder)))
+        assert folder.cli("schedule", "pause", "sorter").code == 0
+        status = folder.cli("status").out
+        skipped = r"the last fire was skipped, [\d-]+ [\d:]+: waiting: execution 1 waits for a human\n"
+        assert re.search(rf"cleaner starts by itself: every 1s, next at \S+; {re.escape(waits)}\n  {skipped}", status)
+        assert re.search(r"sorter starts by itself: watch in; paused by cli:\S+\n", status)
+        assert "broken starts by itself: watch in\n  it cannot run: there is no script " in status
+        jobs = {job["agent_name"]: job for job in json.loads(folder.cli("status", "--json").out)["jobs"]}
+        assert jobs.keys() == {job["agent_name"] for job in server.client.get("/scheduler").body["jobs"]}
+        assert jobs["cleaner"]["waiting"] == [1]
+        assert jobs["cleaner"]["last_skipped"]["reason"] == "waiting: execution 1 waits for a human"
+        assert jobs["sorter"]["paused_by"].startswith("cli:")
+        assert waits in " ".join(folder.cli("explain", "cleaner").out.split())
+        state = json.loads(folder.cli("explain", "cleaner", "--json").out)["trigger_state"]
+        assert state["waiting"] == [1]
+        listed = json.loads(folder.cli("list", "--json").out)
+        assert f"cleaner: {waits}" in listed["notes"]
+        assert f"cleaner: {waits}\n" in folder.cli("list").err
+    idle = "no server runs here: the triggers of broken, cleaner, sorter start nothing until one does"
+    listing = folder.cli("list", "--json")
+    assert idle in json.loads(listing.out)["notes"][-1]
+    coming = folder.cli("schedule", "--json", "-n", "1")
+    assert [fire["agent"] for fire in json.loads(coming.out)] == ["cleaner"]
+    assert "no server runs here: the trigger of cleaner starts nothing until one does" in coming.err

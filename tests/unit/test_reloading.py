@@ -188,11 +188,11 @@ class TestConfig:
         prices.write_text("prices: {openai/x: {input: 2, output: 2}}\n")
         (event,) = self.look(desk, config)
         assert (event["files"], event["changed"]) == (["prices.yaml"], ["prices"])
-        assert desk.parts.prices.tables[0]["openai/x"].rates.input == 2
+        assert desk.parts.prices.own["openai/x"].rates.input == 2
         prices.write_text("prices: {openai/x: {inp")
         (event,) = self.look(desk, config)
         assert event["event"] == "invalid"
-        assert desk.parts.prices.tables[0]["openai/x"].rates.input == 2
+        assert desk.parts.prices.own["openai/x"].rates.input == 2
 
 
 class TestDotenv:

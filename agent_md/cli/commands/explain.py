@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
 
 import typer
@@ -19,10 +19,12 @@ from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.screen import PLAIN, Screen, Style
 from agent_md.cli.views.tables import trigger_line
+from agent_md.cli.views.triggers import held_text, skip_rules, skipped_text
 from agent_md.cli.views.visible_text import fold, json_line, one_line, pad, width_of
 from agent_md.errors import InvalidArguments, ToolError
+from agent_md.executions.firings import TriggerState
 from agent_md.executions.model import Decision
-from agent_md.serialization import agent_detail, duration_text
+from agent_md.serialization import agent_detail, duration_text, trigger_shape
 from agent_md.tools.base import Tool
 
 __all__ = ["Explanation", "explain", "explained", "facts_of", "lines_of", "shape_of"]
@@ -30,6 +32,7 @@ __all__ = ["Explanation", "explain", "explained", "facts_of", "lines_of", "shape
 _ASKING_TOOLS = ("ask_user", "ask_user_question")
 _LABEL_CELLS = 34
 _NARROWEST = 10
+_FIRES = 3
 _INDENT = "  "
 
 
@@ -46,6 +49,9 @@ class Explanation:
     notes: tuple[str, ...] = ()
     day_limit: float | None = None
     """US dollars that all agents of the workspace together may spend in a day."""
+    trigger: TriggerState = field(default_factory=TriggerState)
+    fires: tuple[str, ...] = ()
+    """The next fires of its schedule, in its zone."""
 
     def place_of(self, possible: Possible) -> str | None:
         """The file that has the rule; None when no rule decides, or the tool itself."""
@@ -92,6 +98,8 @@ def explained(app: App, spec: AgentSpec) -> Explanation:
             *triggers_idle(app, [spec]),
         ),
         day_limit=app.settings.max_cost_usd_per_day,
+        trigger=app.trigger_state(spec),
+        fires=tuple(app.next_fires(spec, _FIRES)),
     )
 
 
@@ -145,6 +153,8 @@ def shape_of(explanation: Explanation) -> dict[str, Any]:
         "on_pending": spec.on_pending,
         **{key: detail[key] for key in kept},
         "workspace_max_cost_usd_per_day": explanation.day_limit,
+        "trigger_state": trigger_shape(explanation.trigger),
+        "next_fires": list(explanation.fires),
         "problems": list(explanation.problems),
         "notes": list(explanation.notes),
     }
@@ -164,7 +174,7 @@ def lines_of(explanation: Explanation, screen: Screen = PLAIN) -> list[str]:
         lines += ["", screen.painter(title, Style.BOLD), *_rows(rows, screen)]
     if notes := _notes(explanation):
         lines += ["", *_wrapped(notes, screen)]
-    lines += ["", *(line for label, text in _bounds(explanation) for line in _labelled(label, text, screen))]
+    lines += ["", *(line for label, text in _bounds(explanation, screen) for line in _labelled(label, text, screen))]
     if explanation.notes:
         lines += ["", *(line for note in explanation.notes for line in _wrapped(f"note: {note}", screen))]
     if explanation.problems:
@@ -254,8 +264,8 @@ def _notes(explanation: Explanation) -> str:
     )
 
 
-def _bounds(explanation: Explanation) -> list[tuple[str, str]]:
-    """What bounds a run: label and text, the labels of one width."""
+def _bounds(explanation: Explanation, screen: Screen) -> list[tuple[str, str]]:
+    """What bounds a run, and what starts it: label and text, the labels of one width."""
     spec = explanation.spec
     timeout = duration_text(spec.confirm_timeout)
     waiting = "refused while one waits for you" if spec.on_pending == "skip" else "started also while one waits for you"
@@ -270,9 +280,24 @@ def _bounds(explanation: Explanation) -> list[tuple[str, str]]:
         ("Limits", _limits(explanation)),
         ("History", f"{history}{messages}"),
         ("Trigger", trigger_line(spec)),
+        *_trigger_rows(explanation, screen),
     ]
     width = max(len(label) for label, _ in rows)
     return [(label.ljust(width), text) for label, text in rows]
+
+
+def _trigger_rows(explanation: Explanation, screen: Screen) -> Iterator[tuple[str, str]]:
+    """What is started by the trigger and what is skipped; nothing for an agent without."""
+    spec, state = explanation.spec, explanation.trigger
+    if spec.trigger.type == "manual":
+        return
+    if explanation.fires:
+        yield "Next fires", ", ".join(explanation.fires)
+    yield "Skipped", skip_rules(spec) if spec.enabled else "whatever fires, since it is disabled"
+    if spec.enabled and (held := held_text(spec, state)) is not None:
+        yield "Now", held
+    if (skipped := skipped_text(state, screen)) is not None:
+        yield "Before", skipped
 
 
 def _limits(explanation: Explanation) -> str:

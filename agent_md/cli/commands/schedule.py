@@ -102,10 +102,9 @@ def _show(app: App, name: str | None, number: int, begin: str | None, *, as_json
     rows = [(fire.agent, at_text(fire.at, zones[fire.agent])) for fire in found]
     if as_json:
         say(json_line([{"agent": agent, "at": at} for agent, at in rows]))
-        return
-    held = _held(scheduled, firings.pauses())
-    say(*fire_lines(rows, held))
-    _tell_unbegun(app, scheduled)
+    else:
+        say(*fire_lines(rows, _held(scheduled, firings.pauses())))
+        _tell_unbegun(app, scheduled)
     for text in triggers_idle(app, scheduled):
         note(text)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import time
@@ -15,22 +16,26 @@ import typer
 from agent_md.agents.spec import AgentSpec
 from agent_md.api.address import Address, left_behind, read_address, server_alive
 from agent_md.app import App
-from agent_md.cli.command_context import WorkspaceOption, open_app
+from agent_md.cli.command_context import WorkspaceOption, open_app, screen
 from agent_md.cli.terminal.output import note, say
 from agent_md.cli.terminal.standard_streams import return_streams
-from agent_md.cli.views.tables import trigger_line
-from agent_md.cli.views.visible_text import counted, json_line, visible
-from agent_md.errors import AgentmdError, ServerRunning, UsageError, codes_of
+from agent_md.cli.views.triggers import skipped_text, start_line
+from agent_md.cli.views.visible_text import counted, json_line, one_line, visible
+from agent_md.errors import AgentmdError, ConfigInvalid, ServerRunning, UsageError, codes_of
 from agent_md.own_python import python_command
+from agent_md.settings import load_settings
 
 if TYPE_CHECKING:
     from agent_md.api.server import Listen
 
 __all__ = ["start", "start_anew", "status", "stop"]
 
+log = logging.getLogger(__name__)
+
 _READY_S = 30.0
 _STOP_S = 10.0
 _POLL_S = 0.05
+_CONFIG_S = 1.0
 
 
 def start(
@@ -70,9 +75,25 @@ def start(
 
 def start_anew(app: App, listen: Listen) -> NoReturn:
     """Puts a new server in the place of this process, which has given its work back: same number, same streams."""
+    _wait_for_valid_config(app)
     return_streams()
     command, environ = _command(app, listen.host, listen.port, listen.key)
     os.execve(command[0], command, environ)  # noqa: S606 - without a shell is what is meant
+
+
+def _wait_for_valid_config(app: App) -> None:
+    """Returns when the configuration can be read: with one that is broken the new server would end at once."""
+    settings = app.settings
+    told = ""
+    while True:
+        try:
+            load_settings(settings.workspace, environ=settings.environ, cwd=settings.workspace, home=Path.home())
+            return
+        except ConfigInvalid as error:
+            if str(error) != told:
+                told = str(error)
+                log.warning("the server starts anew when the configuration is valid: %s", told)
+            time.sleep(_CONFIG_S)
 
 
 def _command(app: App, host: str | None, port: int | None, api_key: str | None) -> tuple[list[str], dict[str, str]]:
@@ -88,8 +109,8 @@ def _where(app: App) -> str:
     return "starting up" if found is None else f"at {found.url or found.socket} (process {found.pid})"
 
 
-def _announce(app: App, address: Address) -> None:
-    """Says where the server listens, and what starts agents there."""
+def _announce(app: App, address: Address, *, skips: bool = False) -> None:
+    """Says where the server listens, and what starts agents there; with `skips` also what was skipped last."""
     say(f"Listening on {visible(address.socket, one_line=True)}")
     if address.url is not None:
         say(f"Listening on {address.url}")
@@ -97,15 +118,17 @@ def _announce(app: App, address: Address) -> None:
         say(f"The key for TCP is in {visible(address.key_file, one_line=True)}")
     for entry in app.registry.agents:
         if entry.spec.enabled and entry.spec.trigger.type != "manual":
-            say(_start_line(app, entry.spec))
+            say(*_trigger_lines(app, entry.spec, skips=skips))
 
 
-def _start_line(app: App, spec: AgentSpec) -> str:
-    held = " (paused)" if app.paused(spec) else ""
-    fires = [] if held or app.next_fire(spec) is None else app.next_fires(spec, 1)
-    following = f", next at {fires[0]}" if fires else ""
+def _trigger_lines(app: App, spec: AgentSpec, *, skips: bool) -> Iterator[str]:
+    state, fires = app.trigger_state(spec), app.next_fires(spec, 1)
     broken = "".join(f"; {problem}" for problem in app.checks.trigger_problems(spec))
-    return f"{visible(spec.name, one_line=True)} starts by itself: {trigger_line(spec)}{following}{held}{broken}"
+    yield start_line(spec, state, fires[0] if fires else None) + broken
+    for problem in app.checks.problems_without_tools(spec):
+        yield f"  it cannot run: {one_line(str(problem))}"
+    if skips and (skipped := skipped_text(state, screen())) is not None:
+        yield f"  {skipped}"
 
 
 def _start_detached(app: App, host: str | None, port: int | None, api_key: str | None) -> None:
@@ -194,9 +217,10 @@ def status(
                 note(left)
         raise typer.Exit(1)
     if as_json:
-        say(json_line({"running": True, "socket": address.socket, "url": address.url, **info}))
+        jobs = (_ask(address, "GET", "/scheduler") or {}).get("jobs", [])
+        say(json_line({"running": True, "socket": address.socket, "url": address.url, **info, "jobs": jobs}))
         return
-    _announce(app, address)
+    _announce(app, address, skips=True)
     say(
         f"agentmd {info['version']}, process {info['pid']}, up {info['uptime_seconds']:.0f} s; "
         f"{info['agents_enabled']} of {info['agents_loaded']} agents enabled"

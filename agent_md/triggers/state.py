@@ -1,0 +1,28 @@
+"""How an agent's trigger stands: when it fires next, what holds it, and what was skipped last."""
+
+from __future__ import annotations
+
+import time
+
+from agent_md.agents.spec import AgentSpec
+from agent_md.executions.firings import FiringState, TriggerState
+from agent_md.executions.model import Status
+from agent_md.ports import Clock, Store
+from agent_md.triggers.pauses import paused_by
+from agent_md.triggers.schedules import next_fire
+
+__all__ = ["trigger_state"]
+
+
+def trigger_state(store: Store, spec: AgentSpec, clock: Clock = time.time) -> TriggerState:
+    """The state of an agent's trigger; an empty one for an agent without."""
+    if spec.trigger.type == "manual":
+        return TriggerState()
+    decided = store.firings.listed(agent=spec.name, states=(FiringState.STARTED, FiringState.SKIPPED), limit=1)
+    waiting = store.executions(statuses=(Status.WAITING,), agent=spec.name) if spec.on_pending == "skip" else []
+    return TriggerState(
+        next_fire=next_fire(store.firings, spec, clock()),
+        pause=paused_by(store.firings.pauses(), spec.name),
+        waiting=tuple(sorted(item.id for item in waiting if item.session_id is None and item.parent_id is None)),
+        skipped=next((firing for firing in decided if firing.state is FiringState.SKIPPED), None),
+    )
