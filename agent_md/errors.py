@@ -36,6 +36,7 @@ __all__ = [
     "MissingKey",
     "ModelFailed",
     "NeverAsked",
+    "NoServiceManager",
     "NotRetractable",
     "NothingToRetract",
     "NothingToSettle",
@@ -204,6 +205,10 @@ class IdempotencyMismatch(UsageError):
 
 class ServerRunning(UsageError):
     """This workspace has a live server; the message says where."""
+
+
+class NoServiceManager(UsageError):
+    """There is nothing here that manages services of this user; nothing was changed."""
 
 
 class AnswerRefused(UsageError):

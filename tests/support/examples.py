@@ -43,6 +43,10 @@ NOT_WALKED: dict[tuple[str, str], str] = {
         "docs/agent-file.md",
         "Files are reached below these names only:",
     ): "no command prints it: test_paths_stand_before_the_day_by_alias_with_mode_and_description",
+    ("docs/unattended.md", "$ agentmd service install"): (
+        "it needs a systemd: test_installed_it_runs_and_removed_it_does_not"
+    ),
+    ("docs/unattended.md", "$ agentmd service print"): "test_the_unit_of_the_page_is_the_printed_one",
     ("docs/tools.md", "["): "test_the_questions_of_the_page_can_be_asked",
     ("docs/chat.md", "$ agentmd chat --url http://127.0.0.1:8000/agents/keeper"): (
         "it needs a terminal and a server on TCP: test_a_chat_from_its_first_line_to_its_last"

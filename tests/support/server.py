@@ -149,7 +149,12 @@ class Server:
 
     @property
     def address(self) -> dict[str, Any]:
-        data: dict[str, Any] = json.loads((self.state / "server.json").read_text())
+        return self.address_of(self.workspace)
+
+    @staticmethod
+    def address_of(workspace: Path) -> dict[str, Any]:
+        """Where the server of a workspace is, whoever started it."""
+        data: dict[str, Any] = json.loads((workspace / ".agentmd/server.json").read_text())
         return data
 
     def kill(self) -> None:

@@ -28,6 +28,7 @@ _MASKS = (
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "UUID"),
     (r"\b(evt_|msg_)?[0-9a-f]{16,}\b", "HEX"),
     (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
+    (r"\bnext at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d", "next at TIME"),
     (r"\b\d\d:\d\d:\d\d\b", "TIME"),
     (r"── \d{4}-\d\d-\d\d ──", "── DATE ──"),
     (rf" \(after {_DURATION}\)| and {_DURATION} of waiting for answers", ""),

@@ -35,5 +35,6 @@ COMMANDS = {
     "start": Place("server", "start", "Start the server: it drives executions and answers HTTP."),
     "stop": Place("server", "stop", "Stop the server; what runs has 3 s to end, the rest is queued."),
     "status": Place("server", "status", "Say whether a server answers: exit 0 if one does, 1 if not."),
+    "service": Place("service", "service", "Start the server at login or boot, and again when it fails."),
     "completion": Place("completion", "completion", "Print the script that completes commands in your shell."),
 }

@@ -1,0 +1,191 @@
+"""`service`: the server of a workspace as a service of its user, which starts by itself and is started again."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+import time
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent_md.api.address import read_address, server_alive
+from agent_md.app import App
+from agent_md.cli.command_context import WorkspaceOption, current_folder, open_app
+from agent_md.cli.commands.systemd import UserSystemd, lingers
+from agent_md.cli.terminal.output import note, say
+from agent_md.cli.views.service_files import Service, is_as_written, launchd_plist, systemd_unit
+from agent_md.errors import AgentmdError, NoServiceManager, ServerRunning, UsageError
+from agent_md.models.factory import KEY_VARIABLES
+from agent_md.own_python import python_command
+from agent_md.workspace import find_workspace
+
+__all__ = ["Action", "Manager", "service"]
+
+_READY_S = 30.0
+_POLL_S = 0.1
+_OF_THE_SHELL = (*KEY_VARIABLES, "AGENTMD_API_KEY", "AGENTMD_LOG_LEVEL")
+
+
+class Action(StrEnum):
+    """What to do with the service."""
+
+    PRINT = "print"
+    INSTALL = "install"
+    UNINSTALL = "uninstall"
+
+
+class Manager(StrEnum):
+    """What manages services of users."""
+
+    SYSTEMD = "systemd"
+    LAUNCHD = "launchd"
+
+
+def service(
+    action: Annotated[
+        Action, typer.Argument(metavar="ACTION", help="print, install or uninstall.", show_default=False)
+    ],
+    manager: Annotated[
+        Manager | None,
+        typer.Option(help="Print for this one; else for that of this machine.", show_default=False),
+    ] = None,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Start the server at login or boot, and again when it fails.
+
+    Example: agentmd service install
+    """
+    if action is not Action.PRINT and (manager or _usual()) is Manager.LAUNCHD:
+        raise NoServiceManager(
+            f"agentmd {action}s no services of launchd; nothing was changed. "
+            "`agentmd service print` shows the property list, to be saved in ~/Library/LaunchAgents"
+        )
+    if action is Action.INSTALL:
+        with open_app(workspace) as app:
+            _install(app)
+        return
+    root, _ = find_workspace(workspace, os.environ, current_folder(), Path.home())
+    described = _service(root)
+    if action is Action.UNINSTALL:
+        _uninstall(described)
+    elif (manager or _usual()) is Manager.SYSTEMD:
+        say(systemd_unit(described).rstrip("\n"))
+    else:
+        say(launchd_plist(described, Path.home()).rstrip("\n"))
+
+
+def _usual() -> Manager:
+    return Manager.LAUNCHD if sys.platform == "darwin" else Manager.SYSTEMD
+
+
+def _service(workspace: Path) -> Service:
+    program, *words = python_command("-m", "agent_md.cli.main", "start", "--workspace", str(workspace))
+    return Service(workspace, (os.path.abspath(program), *words))
+
+
+def _install(app: App) -> None:
+    described = _service(app.settings.workspace)
+    text, systemd = systemd_unit(described), UserSystemd(Path.home())
+    name, path = described.name, systemd.units / f"{described.name}.service"
+    before = _installed(path)
+    active = systemd.active(name)
+    if not active and server_alive(app.settings.state_dir):
+        raise ServerRunning("a server of this workspace is running already; `agentmd stop`, then install the service")
+    if text != before:
+        _write(path, text)
+    try:
+        systemd.reload()
+        systemd.enable(name)
+    except AgentmdError:
+        _undo(systemd, name, path, before)
+        raise
+    say(f"The service {name} is installed: {path}")
+    if active and text != before:
+        note(f"the running server has the unit of before; `systemctl --user restart {name}` uses the new one")
+    _say_what_it_lacks(app)
+    _wait_until_it_answers(app, name)
+
+
+def _undo(systemd: UserSystemd, name: str, path: Path, before: str | None) -> None:
+    """Leaves things as they were before an installation that failed."""
+    with suppress(AgentmdError):
+        if before is None:
+            systemd.disable(name)
+    if before is None:
+        path.unlink(missing_ok=True)
+    else:
+        _write(path, before)
+    with suppress(AgentmdError):
+        systemd.reload()
+
+
+def _say_what_it_lacks(app: App) -> None:
+    user = getpass.getuser()
+    if not lingers(user):
+        note(
+            f"note: it runs while {user} is logged in; `loginctl enable-linger` lets it run from boot on, without a login"
+        )
+    names = [name for name in _OF_THE_SHELL if os.environ.get(name) and name not in app.settings.dotenv]
+    if names:
+        note(
+            f"note: a service does not have the variables of this shell: {', '.join(names)}; write them into "
+            f"{app.settings.workspace / '.env'}"
+        )
+
+
+def _wait_until_it_answers(app: App, name: str) -> None:
+    from agent_md.cli.remote.server_client import ask
+
+    folder = app.settings.state_dir
+    deadline = time.monotonic() + _READY_S
+    while time.monotonic() < deadline:
+        address = read_address(folder) if server_alive(folder) else None
+        if address is not None and ask(address, "GET", "/health") is not None:
+            say(f"Its server answers (process {address.pid}). `agentmd status` shows what it does")
+            return
+        time.sleep(_POLL_S)
+    raise AgentmdError(
+        f"the service is installed, but its server does not answer after {_READY_S:g} s; "
+        f"`journalctl --user -u {name}` says why. systemd goes on trying"
+    )
+
+
+def _uninstall(described: Service) -> None:
+    name = described.name
+    path = Path.home() / f".config/systemd/user/{name}.service"
+    if _installed(path) is None:
+        say("No service of this workspace is installed.")
+        return
+    systemd = UserSystemd(Path.home())
+    systemd.disable(name)
+    path.unlink(missing_ok=True)
+    systemd.reload()
+    say(f"The service {name} is stopped and removed.")
+
+
+def _installed(path: Path) -> str | None:
+    """The unit that is there, None if there is none. Raises UsageError if it is not as agentmd wrote it."""
+    if not os.path.lexists(path):
+        return None
+    try:
+        text = "" if path.is_symlink() else path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        text = ""
+    if not is_as_written(text):
+        raise UsageError(
+            f"{path} is not as `agentmd service install` wrote it, and is left untouched. Move it away; "
+            "changes of yours belong into `systemctl --user edit`"
+        )
+    return text
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
