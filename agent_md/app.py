@@ -38,10 +38,10 @@ from agent_md.executions.model import (
 )
 from agent_md.ports import Idempotency, Journal, NewAnswer, ProgressSink, Store
 from agent_md.settings import Settings
-from agent_md.stores.processes import Process, holders_of
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.state_dir import make_state_dir
 from agent_md.stores.workers import LockWorkers, WorkerHandle
+from agent_md.system import SYSTEM, Process
 
 if TYPE_CHECKING:
     from agent_md.assembly import Assembly
@@ -166,7 +166,7 @@ class App:
         worker = execution.worker
         if execution.status is not Status.RUNNING or worker is None:
             return []
-        holders = holders_of(self.settings.state_dir / "workers" / f"{worker}.lock")
+        holders = SYSTEM.lock_holders(self.settings.state_dir / "workers" / f"{worker}.lock")
         owner = self.reading_store.worker_pid(worker)
         return [] if owner is None or any(holder.pid == owner for holder in holders) else holders
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from agent_md.errors import ConfigInvalid, ServerRunning, StateDirUnusable
 from agent_md.shortages import refuse_if_none_left
-from agent_md.stores.processes import holders_of, named, start_of, way_to_end
 from agent_md.stores.workers import close_in_children, close_lock
+from agent_md.system import SYSTEM, System, named, way_to_end
 
 __all__ = [
     "Address",
@@ -30,9 +30,6 @@ __all__ = [
     "stored_key",
     "write_address",
 ]
-
-_LONGEST_SOCKET_PATH = 100
-"""Bytes; the kernel takes 107."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ class Address:
 class ServerLock:
     """Held by the one server of a workspace for as long as its process lives."""
 
-    def __init__(self, state_dir: Path) -> None:
+    def __init__(self, state_dir: Path, system: System = SYSTEM) -> None:
         """Takes the lock. Raises ServerRunning, naming the address, when a live server has it."""
         path = _lock_path(state_dir)
         try:
@@ -62,23 +59,23 @@ class ServerLock:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._descriptor)
-            if left := left_behind(state_dir):
+            if left := left_behind(state_dir, system):
                 raise ServerRunning(left) from None
             found = read_address(state_dir)
             where = "starting" if found is None else f"at {found.url or found.socket} (process {found.pid})"
             raise ServerRunning(f"a server of this workspace is running already, {where}") from None
         with suppress(OSError):  # a full disk: then a dead server is not told from a live one
             os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, f"{os.getpid()} {start_of(os.getpid())}\n".encode(), 0)
+            os.pwrite(self._descriptor, f"{os.getpid()} {system.start_of(os.getpid())}\n".encode(), 0)
         close_in_children(self._descriptor)
 
     def close(self) -> None:
         close_lock(self._descriptor)
 
 
-def server_alive(state_dir: Path) -> bool:
+def server_alive(state_dir: Path, system: System = SYSTEM) -> bool:
     """Whether a server of this workspace lives; told by its lock, and not by those of its children that have the lock."""
-    return _is_held(state_dir) and not left_behind(state_dir)
+    return _is_held(state_dir) and not left_behind(state_dir, system)
 
 
 def _is_held(state_dir: Path) -> bool:
@@ -95,18 +92,18 @@ def _is_held(state_dir: Path) -> bool:
     return False
 
 
-def left_behind(state_dir: Path) -> str:
+def left_behind(state_dir: Path, system: System = SYSTEM) -> str:
     """What to do about processes that hold the lock of a server that has ended; "" if there are none.
 
     A fork that does not run Python's hooks, of a C library say, has the lock too, and keeps it beyond the server's death.
     """
     try:
         pid, _, start = _lock_path(state_dir).read_text(encoding="ascii").strip().partition(" ")
-        if not pid.isdecimal() or not start or start_of(int(pid)) == start:
+        if not pid.isdecimal() or not start or system.start_of(int(pid)) == start:
             return ""
     except (OSError, ValueError):
         return ""
-    holders = holders_of(_lock_path(state_dir))
+    holders = system.lock_holders(_lock_path(state_dir))
     if not holders:
         return ""
     return (
@@ -176,17 +173,21 @@ def stored_key(state_dir: Path) -> tuple[str, Path]:
     return key, path
 
 
-def socket_path(state_dir: Path, environ: Mapping[str, str]) -> Path:
+def socket_path(state_dir: Path, environ: Mapping[str, str], system: System = SYSTEM) -> Path:
     """Where the Unix socket goes: into the state folder, or, when that path is too long for one, into a folder that
-    only this user can enter."""
-    path = state_dir / "server.sock"
-    if len(os.fsencode(path)) <= _LONGEST_SOCKET_PATH:
-        return path
+    only this user can enter: below `$XDG_RUNTIME_DIR`, that of temporary files or `/tmp`, the first that is short
+    enough."""
     name = hashlib.sha256(os.fsencode(state_dir)).hexdigest()[:16] + ".sock"
-    runtime = environ.get("XDG_RUNTIME_DIR")
-    folder = Path(runtime) / "agentmd" if runtime else Path(tempfile.gettempdir()) / f"agentmd-{os.geteuid()}"
+    runtime, own = environ.get("XDG_RUNTIME_DIR"), f"agentmd-{os.geteuid()}"
+    folders = [Path(runtime) / "agentmd"] if runtime else []
+    folders += [Path(tempfile.gettempdir()) / own, Path("/tmp") / own]  # noqa: S108 - it must be this user's alone
+    places = [state_dir / "server.sock", *(folder / name for folder in folders)]
+    path = next((place for place in places if len(os.fsencode(place)) <= system.longest_socket_path), places[-1])
+    if path is places[0]:
+        return path
+    folder = path.parent
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
         raise StateDirUnusable(f"{folder} is not a folder of this user alone; remove it or set XDG_RUNTIME_DIR")
-    return folder / name
+    return path

@@ -217,7 +217,7 @@ def _local_socket(path: Path) -> socket.socket:
         made.bind(str(path))
     except OSError as error:
         made.close()
-        raise StateDirUnusable(f"the socket {path} cannot be made: {error.strerror}") from error
+        raise StateDirUnusable(f"the socket {path} cannot be made: {error.strerror or error}") from error
     finally:
         os.umask(mask)
     return made

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from agent_md.system import SYSTEM
 from agent_md.triggers.waking import FolderEvents
 
 __all__ = ["Announce", "Announcement", "EventSource", "News", "ReloadLoop", "Reloadable", "folders_below"]
@@ -125,9 +126,8 @@ class ReloadLoop:
         self._detach()
         log.warning(
             "the system does not tell of changes to agent files and the configuration (%s), so they are looked at every "
-            "%g s; if its watches are used up, raise fs.inotify.max_user_watches",
-            error,
-            _LOOK_S,
+            "%g s%s",
+            *(error, _LOOK_S, f"; {SYSTEM.out_of_watches}" if SYSTEM.out_of_watches else ""),
         )
 
     def _detach(self) -> None:

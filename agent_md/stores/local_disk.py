@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from pathlib import Path
 
 from agent_md.errors import StateDirUnusable
+from agent_md.system import SYSTEM, System
 
 __all__ = ["file_system_of", "require_local_disk"]
 
@@ -18,17 +18,16 @@ _LOCAL = frozenset(
         "fuse.fuse-overlayfs",  # the root of containers without root; no two of them have one mount
     )
 )
-_MOUNTS = Path("/proc/self/mounts")
 
 
 def require_local_disk(
-    folder: Path, mounts: Path = _MOUNTS, *, allowed: Collection[str] = (), user_config: Path | None = None
+    folder: Path, system: System = SYSTEM, *, allowed: Collection[str] = (), user_config: Path | None = None
 ) -> None:
     """Raises StateDirUnusable unless `folder` lies on a file system that is known to be local, or of an `allowed` type.
 
     Where mounts are not listed, it passes. `user_config` is named as the file that can allow one more type.
     """
-    kind = file_system_of(folder, mounts)
+    kind = file_system_of(folder, system)
     if kind is None or kind in _LOCAL or kind in allowed:
         return
     raise StateDirUnusable(
@@ -39,26 +38,12 @@ def require_local_disk(
     )
 
 
-def file_system_of(folder: Path, mounts: Path) -> str | None:
-    """The type of the file system of the deepest mount above `folder`, the last one of several on one place.
-
-    `mounts` has the form of /proc/self/mounts. None if it cannot be read or has no mount above the folder.
-    """
-    try:
-        text = mounts.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
-        return None
+def file_system_of(folder: Path, system: System = SYSTEM) -> str | None:
+    """The type of the file system of the deepest mount above `folder`, the last one of several on one place. None if
+    none above the folder is listed."""
     place = folder.resolve()
     depth, found = 0, None
-    for line in text.split("\n"):
-        match line.split(" "):
-            case [_, target, kind, *_]:
-                mount = Path(_unescaped(target))
-                if place.is_relative_to(mount) and len(mount.parts) >= depth:
-                    depth, found = len(mount.parts), kind
+    for mount in system.mounts():
+        if place.is_relative_to(mount.folder) and len(mount.folder.parts) >= depth:
+            depth, found = len(mount.folder.parts), mount.kind
     return found
-
-
-def _unescaped(path: str) -> str:
-    """Blanks and backslashes are listed as their octal codes."""
-    return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), path)

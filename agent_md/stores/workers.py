@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -24,24 +22,15 @@ from typing import NamedTuple
 from agent_md.errors import StateDirUnusable
 from agent_md.executions.model import WorkerId
 from agent_md.shortages import refuse_if_none_left
+from agent_md.system import SYSTEM
 
-__all__ = ["LockWorkers", "WorkerHandle", "boot_id", "close_in_children", "close_lock", "keep_in_children"]
+__all__ = ["LockWorkers", "WorkerHandle", "close_in_children", "close_lock", "keep_in_children"]
 
 _LONGEST_LAP_S = 1.0
 """The most time of work between two looks at the clock: what is more, the process was stopped."""
 _KEPT_EVERY_S = 0.05
 
 _held: set[int] = set()
-
-
-def boot_id() -> str:
-    """Names the time since the machine started; empty where nothing tells it."""
-    try:
-        if sys.platform == "darwin":
-            return subprocess.check_output(["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"], text=True).strip()
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return ""
 
 
 class _Left(NamedTuple):
@@ -142,7 +131,7 @@ class WorkerHandle:
 class LockWorkers:
     """`agent_md.ports.Workers` by one locked file a worker in `directory`. `boot` names the machine's present boot."""
 
-    def __init__(self, directory: Path, boot: Callable[[], str] = boot_id) -> None:
+    def __init__(self, directory: Path, boot: Callable[[], str] = SYSTEM.boot_id) -> None:
         self._directory = directory
         self._boot = boot
         self._own: dict[WorkerId, WorkerHandle] = {}

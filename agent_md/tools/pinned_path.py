@@ -109,21 +109,21 @@ class PinnedPath:
                 file.flush()
                 if found is not None:
                     _keep_rights(descriptor, found)
-                os.fsync(descriptor)
+                self._sandbox.system.sync(descriptor)
             self.expect(expected)
             os.rename(temporary, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=self._folder)
             raise
-        sync_folder(self._folder)
+        sync_folder(self._folder, self._sandbox.system)
 
     def remove(self, expected: str) -> None:
         """Deletes the file. Raises TargetChanged, with the file untouched, if its state is not `expected`."""
         assert self._folder is not None
         self.expect(expected)
         os.unlink(self._name, dir_fd=self._folder)
-        sync_folder(self._folder)
+        sync_folder(self._folder, self._sandbox.system)
 
     def move_to(self, other: PinnedPath, expected: str) -> None:
         """Gives the file the name of `other` and then takes its old one away; never overwrites.
@@ -147,13 +147,13 @@ class PinnedPath:
                 raise TargetChanged(f"{other.shown} exists by now; nothing was moved") from None
             except OSError as error:
                 raise _cannot_move(self, other, error) from None
-            sync_folder(other._folder)
+            sync_folder(other._folder, self._sandbox.system)
         try:
             os.unlink(self._name, dir_fd=self._folder)
         except OSError as error:
             os.unlink(other._name, dir_fd=other._folder)
             raise _cannot_move(self, other, error) from None
-        sync_folder(self._folder)
+        sync_folder(self._folder, self._sandbox.system)
 
     def is_half_moved_to(self, other: PinnedPath) -> bool:
         """Whether both places name one file, as a move leaves it that was cut off between its two halves."""

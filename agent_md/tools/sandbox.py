@@ -12,6 +12,7 @@ from pathlib import Path
 
 from agent_md.agents.spec import PathMount
 from agent_md.errors import ToolError
+from agent_md.system import SYSTEM, System
 from agent_md.tools.forbidden import Forbidden, ForbiddenPlaces, real_path
 
 __all__ = ["Forbidden", "Resolved", "Root", "Sandbox", "shown_path", "sync_folder"]
@@ -48,10 +49,13 @@ class Resolved:
 class Sandbox:
     """The files of one agent. `mounts` are its declared paths; without any the workspace is the root."""
 
-    def __init__(self, workspace: Path, mounts: Sequence[PathMount], forbidden: Forbidden) -> None:
+    def __init__(
+        self, workspace: Path, mounts: Sequence[PathMount], forbidden: Forbidden, system: System = SYSTEM
+    ) -> None:
         self._workspace = workspace
         self._mounts = tuple(mounts)
         self._forbidden = forbidden
+        self.system = system
 
     @property
     def workspace(self) -> Path:
@@ -170,7 +174,7 @@ class Sandbox:
             raise
         with suppress(FileExistsError):
             os.mkdir(name, dir_fd=folder)
-            sync_folder(folder)
+            sync_folder(folder, self.system)
         return self._enter(folder, name, given, create=False)
 
 
@@ -180,12 +184,12 @@ def shown_path(path: str) -> str:
     return text if len(text) <= 300 else f"{text[:300]}…"
 
 
-def sync_folder(folder: int) -> None:
+def sync_folder(folder: int, system: System) -> None:
     """Makes what was done to the names in an open folder survive a loss of power, where the folder can be read."""
     with suppress(PermissionError):
         readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
         try:
-            os.fsync(readable)
+            system.sync(readable)
         finally:
             os.close(readable)
 

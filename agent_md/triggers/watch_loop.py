@@ -12,6 +12,7 @@ from pathlib import Path
 from agent_md.agents.names import name_key
 from agent_md.agents.spec import AgentSpec
 from agent_md.errors import AgentmdError
+from agent_md.system import SYSTEM
 from agent_md.triggers.waking import FolderEvents
 from agent_md.triggers.watches import AgentWatch, WatchLook
 
@@ -168,7 +169,7 @@ class _Follower:
         reason = " ".join(str(error).partition(" about [")[0].split())
         self._failure = (
             f"the system does not tell of changes to its files ({reason}), so they are looked at every "
-            f"{_WITHOUT_EVENTS_S:g} s; if its watches are used up, raise fs.inotify.max_user_watches or narrow trigger.paths"
+            f"{_WITHOUT_EVENTS_S:g} s; {f'{SYSTEM.out_of_watches} or ' if SYSTEM.out_of_watches else ''}narrow trigger.paths"
         )
         self._woken.set()
 

@@ -16,8 +16,8 @@ import pytest
 
 from agent_md.errors import StoreBusy
 from agent_md.stores.checkpoints import Checkpoints
-from agent_md.stores.processes import holders_of
 from agent_md.stores.sqlite.database import Database
+from agent_md.system.linux import Linux
 from tests.support.world import World
 
 WAIT_S = 0.5
@@ -114,8 +114,8 @@ def test_the_whole_wait_is_only_once_until_it_is_free(tmp_path: Path, opened: An
 @pytest.mark.parametrize("byte", [None, 120])
 def test_where_the_system_says_nothing_nobody_is_named(tmp_path: Path, byte: int | None) -> None:
     (tmp_path / "x").touch()
-    assert holders_of(tmp_path / "x", byte=byte, proc=tmp_path / "missing") == []
-    assert holders_of(tmp_path / "missing", byte=byte) == []
+    assert Linux(tmp_path / "missing").lock_holders(tmp_path / "x", byte=byte) == []
+    assert Linux().lock_holders(tmp_path / "missing", byte=byte) == []
 
 
 def test_a_command_line_is_shown_up_to_its_first_option(tmp_path: Path) -> None:
@@ -128,5 +128,7 @@ def test_a_command_line_is_shown_up_to_its_first_option(tmp_path: Path) -> None:
     (proc / "77/fdinfo/5").write_text("pos:\t0\nlock:\t1: FLOCK  ADVISORY  WRITE 12 fe:00:34 0 EOF\n")
     (proc / "77/cmdline").write_bytes(b"python\0-m\0agent_md.cli.main\0start\0--api-key\0hunter2\0")
     (proc / "77/stat").write_text("77 (pyth) on) S 1 2 3")
-    assert [str(found) for found in holders_of(file, proc=proc)] == ["process 77 (python -m agent_md.cli.main start)"]
-    assert holders_of(file, byte=120, proc=proc) == []
+    assert [str(found) for found in Linux(proc).lock_holders(file)] == [
+        "process 77 (python -m agent_md.cli.main start)"
+    ]
+    assert Linux(proc).lock_holders(file, byte=120) == []

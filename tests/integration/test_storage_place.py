@@ -10,6 +10,8 @@ from agent_md.errors import StateDirUnusable
 from agent_md.settings import load_settings
 from agent_md.stores.local_disk import file_system_of, require_local_disk
 from agent_md.stores.state_dir import make_state_dir
+from agent_md.system.linux import Linux
+from agent_md.system.posix import Posix
 
 
 @pytest.fixture
@@ -18,12 +20,13 @@ def root(tmp_path: Path) -> Path:
     return tmp_path.resolve()
 
 
-def mounts(root: Path, *lines: str) -> Path:
-    """A list as in /proc/self/mounts; `@` stands for the root, a blank in a target is to be written as `\\040`."""
-    listed = root / "mounts"
+def mounts(root: Path, *lines: str) -> Linux:
+    """A system with a list as in /proc/self/mounts; `@` stands for the root, a blank in a target is to be written as `\\040`."""
+    listed = root / "proc/self/mounts"
+    listed.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{line} rw,relatime 0 0\n" for line in ("overlay / overlay", *lines))
     listed.write_text(text.replace("@", str(root)), encoding="utf-8", errors="surrogateescape")
-    return listed
+    return Linux(root / "proc")
 
 
 class TestFileSystemOf:
@@ -74,12 +77,14 @@ class TestFileSystemOf:
         assert file_system_of(root / "link/state", mounts(root, "server:/x @/share nfs")) == "nfs"
 
     def test_no_list_no_answer(self, root: Path) -> None:
-        assert file_system_of(root, root / "missing") is None
-        (root / "mounts").write_text("\nnonsense\n")
-        assert file_system_of(root, root / "mounts") is None
+        assert file_system_of(root, Linux(root / "missing")) is None
+        assert file_system_of(root, Posix()) is None
+        nothing = mounts(root)
+        (root / "proc/self/mounts").write_text("\nnonsense\n")
+        assert file_system_of(root, nothing) is None
 
     def test_this_machine(self, root: Path) -> None:
-        assert file_system_of(Path("/proc"), Path("/proc/self/mounts")) in ("proc", None)  # None: it is no Linux
+        assert file_system_of(Path("/proc")) in ("proc", None)  # None: it is no Linux
         require_local_disk(root)
 
 
@@ -133,7 +138,7 @@ class TestRequireLocalDisk:
         assert not passes(root / "home/you", table)
 
     def test_where_nothing_is_listed_it_passes(self, root: Path) -> None:
-        assert passes(root, root / "missing")
+        assert passes(root, Linux(root / "missing"))
 
 
 class TestMakeStateDir:
@@ -150,7 +155,7 @@ class TestMakeStateDir:
         assert (root / "ws/.agentmd/.gitignore").exists()
 
 
-def passes(folder: Path, table: Path, *allowed: str) -> bool:
+def passes(folder: Path, table: Linux, *allowed: str) -> bool:
     try:
         require_local_disk(folder, table, allowed=allowed)
     except StateDirUnusable:

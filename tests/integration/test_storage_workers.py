@@ -15,7 +15,8 @@ import pytest
 from agent_md.errors import StateDirUnusable
 from agent_md.executions.model import WorkerId
 from agent_md.stores.sqlite.store import SqliteStore
-from agent_md.stores.workers import LockWorkers, WorkerHandle, boot_id
+from agent_md.stores.workers import LockWorkers, WorkerHandle
+from agent_md.system import SYSTEM
 from tests.support.disk import as_ordinary_user
 from tests.support.forks import in_processes
 from tests.support.processes import preload
@@ -164,8 +165,8 @@ class TestWhatADeadOneLeaves:
         assert int(seen.read_text()) - 60 <= LockWorkers(folder).worked(dead) <= int(seen.read_text())
 
     def test_this_machine_names_its_boot(self) -> None:
-        assert boot_id()
-        assert boot_id() == boot_id()
+        assert SYSTEM.boot_id()
+        assert SYSTEM.boot_id() == SYSTEM.boot_id()
 
 
 class TestRows:

@@ -17,6 +17,7 @@ from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import UsageError
 from agent_md.models.factory import check_model, with_address
 from agent_md.settings import Settings
+from agent_md.system import SYSTEM
 from agent_md.workspace import NoWorkspace, find_workspace
 
 __all__ = ["NOTHING", "check_free", "lacks", "workspace_of", "write_agent"]
@@ -115,7 +116,7 @@ def _write_file(path: Path, text: str, *, replaces: bool = False) -> None:
         with open(draft, "x", encoding="utf-8", newline="") as file:
             file.write(text)
             file.flush()
-            os.fsync(file.fileno())
+            SYSTEM.sync(file.fileno())
         if replaces:
             draft.replace(path)
         else:

@@ -17,7 +17,7 @@ from agent_md.cli.views.visible_text import json_line
 from agent_md.errors import DrivenElsewhere, ExecutionEnded
 from agent_md.executions.model import Execution, ExecutionId, Status
 from agent_md.serialization import execution_shape
-from agent_md.stores.processes import named, way_to_end
+from agent_md.system import named, way_to_end
 
 __all__ = ["resume"]
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from agent_md.errors import StoreBusy, StoreError, StoreForeign, StoreFull, StoreReadOnly
 from agent_md.shortages import none_left, open_files_limit, refuse_if_none_left
-from agent_md.stores.processes import holders_of, named
+from agent_md.system import SYSTEM, named
 
 __all__ = ["WRITABLE", "begin", "connect", "error_name", "frozen_mode", "make_file", "peek", "use_wal", "words_of"]
 
@@ -98,6 +98,8 @@ def use_wal(connection: sqlite3.Connection) -> None:
             if not error_name(error).startswith("SQLITE_BUSY") or time.monotonic() > deadline:
                 raise
             time.sleep(_RETRY_S)
+    for setting in ("fullfsync", "checkpoint_fullfsync"):  # of macOS: through the cache of the drive
+        connection.execute(f"PRAGMA {setting}=ON")
     connection.execute(f"PRAGMA wal_autocheckpoint={_WAL_PAGES}")
     connection.execute(f"PRAGMA journal_size_limit={_WAL_BYTES}")  # what a long reader made of it goes again
 
@@ -148,7 +150,7 @@ def _in_words(error: sqlite3.Error, path: Path | None, if_damaged: str) -> Store
 
 
 def _who_holds(path: Path) -> str:
-    holders = holders_of(Path(f"{path}-shm"), byte=_WRITE_LOCK_BYTE)
+    holders = SYSTEM.lock_holders(Path(f"{path}-shm"), byte=_WRITE_LOCK_BYTE)
     if not holders:
         return (
             "is being written by another process, which does not come to an end, and which cannot be seen from here; "
