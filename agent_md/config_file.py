@@ -135,6 +135,8 @@ _READERS: dict[str, _Reader] = {
     "server.default_agent": _as(agent_name),
     "server.allow_custom_ids": lambda section, key: section.flag(key, False),
     "server.trusted_roles": _list_of(_role),
+    "terminal.bell": lambda section, key: section.flag(key, False),
+    "terminal.notice": _one_of(("off", "osc9", "osc777")),
     "webhooks.interrupt_delay": _as(formats.duration),
     "retention.executions_days": _days,
     "http.allow_hosts": _list_of(formats.host),

@@ -23,8 +23,10 @@ __all__ = [
     "RetentionSettings",
     "ServerSettings",
     "Settings",
+    "TerminalSettings",
     "WebhookSettings",
     "load_settings",
+    "users_terminal",
 ]
 
 
@@ -62,6 +64,15 @@ class HttpSettings:
     """Outgoing requests. `allow_hosts` are the hosts that may be on loopback, private or link-local addresses."""
 
     allow_hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalSettings:
+    """How a question calls somebody to the terminal that asks it. `notice`: `off`, or the sequence for a notice on the
+    desktop that the terminal knows, `osc9` or `osc777`."""
+
+    bell: bool = False
+    notice: str = "off"
 
 
 class DotenvFile:
@@ -113,6 +124,7 @@ class Settings:
     defaults: Defaults
     server: ServerSettings
     webhooks: WebhookSettings
+    terminal: TerminalSettings
     http: HttpSettings
     retention: RetentionSettings
     max_cost_usd_per_day: float | None
@@ -194,6 +206,7 @@ def load_settings(
         defaults=_defaults(values),
         server=ServerSettings(**_below(values, "server")),
         webhooks=WebhookSettings(**_below(values, "webhooks")),
+        terminal=TerminalSettings(**_below(values, "terminal")),
         http=HttpSettings(**_below(values, "http")),
         retention=RetentionSettings(**_below(values, "retention")),
         max_cost_usd_per_day=values["max_cost_usd_per_day"],
@@ -206,6 +219,13 @@ def load_settings(
         origins={"workspace": found_by, **origins},
         remarks=(*_foreign(user_file, of_user), *map(_left_out, wrong)),
     )
+
+
+def users_terminal(environ: Mapping[str, str], home: Path) -> TerminalSettings:
+    """What the user's own config says of the terminal, for a command without a workspace; what is wrong in it is left
+    out."""
+    values = read_config(_user_config(environ, home), of_user=True).values
+    return TerminalSettings(**_below({**_dotted("terminal", TerminalSettings()), **values}, "terminal"))
 
 
 def _left_out(mistakes: str) -> str:
@@ -239,6 +259,7 @@ _BUILT_IN: Layer = {
     **_dotted("defaults", Defaults()),
     **_dotted("server", ServerSettings()),
     **_dotted("webhooks", WebhookSettings()),
+    **_dotted("terminal", TerminalSettings()),
     **_dotted("http", HttpSettings()),
     **_dotted("retention", RetentionSettings()),
 }

@@ -105,6 +105,19 @@ class TestOnATerminal:
         )
         assert talk.texts()[-3:] == ["did A", "Action denied by user: not B", "Both were decided."]
 
+    def test_a_question_rings_if_the_user_wants_it(self, way: Relay, tmp_path: Path) -> None:
+        config = tmp_path / ".config/agentmd/config.yaml"
+        config.parent.mkdir(parents=True)
+        config.write_text("terminal: {bell: true}\n")
+        words = ["chat", "--url", f"{way.url}/agents/worker"]
+        with ForkedTerminal(words, cwd="/", env={"HOME": str(tmp_path)}) as terminal:
+            say(terminal, "two things")
+            assert terminal.expect("[y/N]: ").count("\a") == 1
+            terminal.send_line("y")
+            assert "\a" not in terminal.expect("[y/N]: ")
+            terminal.send_line("n")
+            leave(terminal)
+
     def test_it_asks_the_server_no_more_than_it_must(self, served: Server, way: Relay) -> None:
         with chat(way) as terminal:
             say(terminal, "one thing")

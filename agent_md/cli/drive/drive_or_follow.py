@@ -17,9 +17,10 @@ from agent_md.cli.drive.progress import Progress
 from agent_md.cli.drive.stop_signals import Leaving
 from agent_md.cli.exit_codes import GIVEN_BACK, INTERRUPTED, WAITING, exit_code
 from agent_md.cli.option_values import OnAsk
+from agent_md.cli.terminal.notices import Notices
 from agent_md.cli.terminal.output import note
 from agent_md.cli.terminal.standard_streams import divert_tool_output
-from agent_md.cli.views.questions import summary, unasked, withdrawn
+from agent_md.cli.views.questions import listed, summary, unasked, withdrawn
 from agent_md.errors import AnswerConflict, AnswerRefused, CannotGoOn, UsageError
 from agent_md.executions.answers import POLICY, validate_response
 from agent_md.executions.model import (
@@ -100,6 +101,7 @@ class _Attendant:
         self._live = showing.output.live
         self._progress = Progress(self._live, app.store, app.store.execution(self._id))
         self._prompt = prompt
+        self._notices = Notices(app.settings.terminal)
         self._on_ask = on_ask
         self._may_drive = may_drive
         self._scripted = scripted
@@ -114,6 +116,7 @@ class _Attendant:
             progress = asyncio.create_task(self._progress.run())
             try:
                 self._progress.saw(self._showing.begin())
+                self._notices.know([request.id for request in self._still_open()])
                 return await self._attend(claim)
             except _Left as left:
                 return left.code
@@ -196,6 +199,7 @@ class _Attendant:
             return self._by_policy()
         self.leaving.driving = False
         self._progress.pause()
+        self._notices.tell([still.id for still in self._still_open()], request.agent, listed(request))
         drift = self._app.drift_of([request])[request.id]
         asking = asyncio.create_task(ask_request(request, self._prompt, drift=drift, now=time.time()))
         try:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import os
 import signal
 from collections.abc import Coroutine
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from agent_md.cli.asking.prompt import TerminalPrompt
@@ -17,11 +19,13 @@ from agent_md.cli.exit_codes import WAITING
 from agent_md.cli.remote.remote_output import HELP, RemoteOutput
 from agent_md.cli.remote.sessions_client import Place, RemoteSession, SessionsClient, place_of
 from agent_md.cli.remote.turns import LeftWaiting, RemoteTurns, Stage
+from agent_md.cli.terminal.notices import Notices
 from agent_md.cli.terminal.output import note
 from agent_md.cli.terminal.signals import taken_over
 from agent_md.cli.views.chat_texts import beginning, continuing, way_back
 from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import AgentmdError, RequestRefused, ServerUnreachable, UnknownSession
+from agent_md.settings import users_terminal
 
 __all__ = ["remote_chat"]
 
@@ -116,7 +120,9 @@ class _RemoteChat:
             session = self._attended(self._opened(), None)
         self._session = session
         asker = (lambda: TerminalPrompt(screen())) if self._talks else None
-        turns = RemoteTurns(self._client, session, self._place.name, self._output, asker)
+        notices = Notices(users_terminal(os.environ, Path.home()))
+        notices.know([str(interrupt.id) for interrupt in session.interrupts])
+        turns = RemoteTurns(self._client, session, self._place.name, self._output, asker, notices)
         self._output.tell(*beginning(self._place.name, self._place.base, session.id, screen(), asks=self._talks))
         self._attended(self._continued(session, under_way=turns.under_way), turns)
         self._output.tell("")

@@ -21,8 +21,9 @@ from agent_md.cli.remote.interrupts import as_request
 from agent_md.cli.remote.remote_output import RemoteOutput
 from agent_md.cli.remote.sessions_client import Interrupt, RemoteSession, SessionsClient
 from agent_md.cli.remote.turn_texts import TurnTexts
+from agent_md.cli.terminal.notices import Notices
 from agent_md.cli.views.durations import spent
-from agent_md.cli.views.questions import summary
+from agent_md.cli.views.questions import listed, summary
 from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import RequestRefused, ServerUnreachable
 from agent_md.executions.model import Request
@@ -86,6 +87,7 @@ class RemoteTurns:
         agent: str,
         output: RemoteOutput,
         ask: Callable[[], TerminalPrompt] | None,
+        notices: Notices,
     ) -> None:
         self.stage = Stage.NOTHING
         self._client = client
@@ -94,6 +96,7 @@ class RemoteTurns:
         self._agent = agent
         self._output = output
         self._ask = ask
+        self._notices = notices
         self._decided: set[str | int] = set()
 
     @property
@@ -149,6 +152,8 @@ class RemoteTurns:
                 raise LeftWaiting
             else:
                 self._output.wrote(await texts.before(asked[0]))
+                ids = [str(interrupt.id) for interrupt in asked]
+                self._notices.tell(ids, self._agent, listed(as_request(asked[0], self._agent)))
                 await self._answer(asked[0], self._ask())
                 pauses = _pauses()
 
