@@ -10,7 +10,7 @@ import pytest
 from agent_md.agents.spec import RunSettings
 from agent_md.env_file import parse_env_file
 from agent_md.errors import ConfigInvalid
-from agent_md.settings import KEYS, Settings, load_settings
+from agent_md.settings import KEYS, Settings, TerminalSettings, load_settings
 
 
 @pytest.fixture
@@ -100,6 +100,7 @@ server:
   default_agent: cleaner
   allow_custom_ids: true
   trusted_roles: [user, system]
+terminal: {bell: true, notice: osc777}
 webhooks: {interrupt_delay: 0s}
 http: {allow_hosts: [localhost, 10.0.0.1]}
 retention: {executions_days: 90}
@@ -117,6 +118,7 @@ def test_every_key_can_be_set(workspace: Path) -> None:
     given = dict.fromkeys(KEYS, "config.yaml") | {"allow_state_on": "default"}  # that one is the user's
     assert settings.origins == {"workspace": "--workspace"} | given
     assert settings.agents_dir == workspace / "bots"
+    assert settings.terminal == TerminalSettings(bell=True, notice="osc777")
     assert settings.state_dir == workspace.parent / "home" / "state"
     assert settings.database == workspace / "data" / "x.db"
     assert settings.checkpoint_database == workspace / "data" / "x_checkpoints.db"
