@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from agent_md.cli.views.questions import listed, summary, unasked
-from agent_md.cli.views.screen import Screen
 from agent_md.cli.views.short_json import short_json
 from agent_md.cli.views.tables import PendingRow, pending_table
 from agent_md.cli.views.visible_text import is_suspicious, width_of
 from agent_md.executions.model import Request, RequestKind
+from tests.support.rendering import lines_of
 from tests.support.samples import NOON, ask
 
 
@@ -22,7 +22,7 @@ def custom(payload: dict[str, Any], message: str = "refund request", **fields: A
 
 def test_requests_that_differ_in_their_payload_alone_look_different() -> None:
     rows = [PendingRow(custom({"type": "refund", "to": "ann", "amount": amount})) for amount in (10, 99_999)]
-    shown = pending_table(rows, now=NOON)
+    shown = lines_of(pending_table(rows, now=NOON))
     assert any('refund request {"type": "refund", "to": "ann", "amount": 10}' in line for line in shown)
     assert any('refund request {"type": "refund", "to": "ann", "amount": 99999}' in line for line in shown)
 
@@ -81,13 +81,13 @@ def test_hostile_text_is_visible_and_stays_on_its_line() -> None:
         listed(request),
         summary(request),
         unasked(request),
-        *pending_table([PendingRow(request)], now=NOON)[2:],
+        *lines_of(pending_table([PendingRow(request)], now=NOON))[2:],
     ):
         assert not is_suspicious(text)
         assert "\n" not in text
     assert r"Pay\rNothing" in listed(request)
     assert "\\u202e" in listed(request)
-    assert all(width_of(line) <= 60 for line in pending_table([PendingRow(request)], Screen(60), now=NOON))
+    assert all(width_of(line) <= 60 for line in lines_of(pending_table([PendingRow(request)], now=NOON), width=60))
 
 
 def test_where_nobody_can_be_asked_all_is_shown_that_an_answer_is_chosen_from() -> None:

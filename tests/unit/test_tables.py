@@ -6,7 +6,6 @@ from datetime import UTC
 import pytest
 
 from agent_md.agents.spec import AgentSpec, ModelRef, Trigger
-from agent_md.cli.views.screen import Screen
 from agent_md.cli.views.tables import (
     AgentRow,
     PendingRow,
@@ -19,9 +18,9 @@ from agent_md.cli.views.tables import (
 from agent_md.cli.views.visible_text import width_of
 from agent_md.executions.model import Drift, ExecutionId, RequestId, RequestKind, Status, Usage
 from agent_md.serialization import PathStep
+from tests.support.rendering import lines_of
 from tests.support.samples import NOON, an_execution, ask, guard
 
-SCREEN = Screen(zone=UTC)
 FIRST = PendingRow(guard())
 SECOND = PendingRow(
     replace(ask(RequestKind.INPUT, "Enter the report title:"), execution_id=ExecutionId(51), agent="reporter")
@@ -32,7 +31,7 @@ SPEC = AgentSpec(
 
 
 def test_pending_requests() -> None:
-    assert pending_table([FIRST, SECOND], now=NOON) == [
+    assert lines_of(pending_table([FIRST, SECOND], now=NOON)) == [
         " #   Agent      Question",
         " ───────────────────────────────────────────────────────────────",
         ' 42  cleaner    Confirm file_delete {"path": "output/stale.log"}',
@@ -42,14 +41,14 @@ def test_pending_requests() -> None:
 
 def test_notes_stand_behind_a_question() -> None:
     row = PendingRow(replace(FIRST.request, expires_at=NOON + 42), drift=(Drift.AGENT_FILE,))
-    assert pending_table([row], now=NOON)[2].endswith('stale.log"} (drifted: agent file) (expires in 42 s)')
+    assert lines_of(pending_table([row], now=NOON))[2].endswith('stale.log"} (drifted: agent file) (expires in 42 s)')
 
 
 def test_a_question_is_folded_in_its_column() -> None:
     row = PendingRow(replace(FIRST.request, expires_at=NOON + 42), drift=(Drift.AGENT_FILE,))
-    assert pending_table([row, SECOND], Screen(50), now=NOON) == [
+    assert lines_of(pending_table([row, SECOND], now=NOON), width=50) == [
         " #   Agent      Question",
-        " ────────────────────────────────────────────",
+        f" {'─' * 49}",
         ' 42  cleaner    Confirm file_delete {"path":',
         '                "output/stale.log"} (drifted:',
         "                agent file) (expires in 42 s)",
@@ -59,10 +58,10 @@ def test_a_question_is_folded_in_its_column() -> None:
 
 def test_a_table_that_does_not_fit_becomes_records() -> None:
     execution = an_execution(id=ExecutionId(7), agent="お掃除 of everything in here", usage=Usage(0, 0, None))
-    assert executions_table([execution, an_execution()], Screen(30, zone=UTC))[:11] == [
+    assert lines_of(*executions_table([execution, an_execution()], zone=UTC), width=30)[:11] == [
         " #        7",
         " Agent",
-        "    お掃除 of everything in ",
+        "    お掃除 of everything in",
         "    here",
         " Status   running",
         " Trigger  manual",
@@ -76,13 +75,13 @@ def test_a_table_that_does_not_fit_becomes_records() -> None:
 
 def test_some_rows_of_a_table_are_as_wide_as_in_the_whole_and_have_no_titles() -> None:
     rows = [an_execution(agent="a-long-name"), an_execution(id=ExecutionId(7))]
-    whole = executions_table(rows, SCREEN)
-    assert executions_table(rows, SCREEN, only=[ExecutionId(7)]) == whole[3:]
-    assert executions_table(rows, SCREEN, only=[]) == []
+    whole = lines_of(*executions_table(rows))
+    assert lines_of(*executions_table(rows, only=[ExecutionId(7)])) == whole[3:]
+    assert lines_of(*executions_table(rows, only=[])) == []
 
 
 def test_an_execution_whose_process_died_says_so_and_how_to_go_on() -> None:
-    lines = executions_table([an_execution(), an_execution(id=ExecutionId(7))], left=[ExecutionId(42)])
+    lines = lines_of(*executions_table([an_execution(), an_execution(id=ExecutionId(7))], left=[ExecutionId(42)]))
     assert [line.split()[2:4] for line in lines[2:4]] == [["died", "manual"], ["running", "manual"]]
     assert lines[4:] == ["The process that drove 42 died: agentmd resume 42"]
 
@@ -91,14 +90,14 @@ def test_executions_fit_a_usual_terminal_and_then_the_time_gives_way_before_the_
     usage = Usage(100_000, 34_000, None)
     died = an_execution(agent="reporter", work_ms=1_234_500, usage=usage)
     rows = [died, an_execution(id=ExecutionId(7), status=Status.SUCCESS, usage=usage)]
-    assert executions_table(rows, Screen(80, zone=UTC), left=[died.id])[:4] == [
+    assert lines_of(*executions_table(rows, zone=UTC, left=[died.id]), width=80)[:4] == [
         " #   Agent     Status   Trigger  Started              Work      Tokens   Cost",
         " ───────────────────────────────────────────────────────────────────────────────",
         " 42  reporter  died     manual   2026-03-08 12:00:00  1234.5 s  134,000  unknown",
         " 7   cleaner   success  manual   2026-03-08 12:00:00  0.0 s     134,000  unknown",
     ]
     named = an_execution(agent="night-reporter", usage=usage)
-    assert executions_table([named], Screen(80, zone=UTC))[2:] == [
+    assert lines_of(*executions_table([named], zone=UTC), width=80)[2:] == [
         " 42  night-reporter  running  manual   2026-03-08        0.0 s  134,000  unknown",
         "                                       12:00:00",
     ]
@@ -106,14 +105,14 @@ def test_executions_fit_a_usual_terminal_and_then_the_time_gives_way_before_the_
 
 def test_several_requests_of_one_execution_show_what_names_them() -> None:
     rows = [PendingRow(replace(FIRST.request, id=RequestId(name))) for name in ("aaaaaaaa1111", "aaaaaaaa2222")]
-    lines = pending_table([*rows, SECOND], now=NOON)
+    lines = lines_of(pending_table([*rows, SECOND], now=NOON))
     assert [line.rpartition(" (")[2] for line in lines[2:4]] == ["request aaaaaaaa1)", "request aaaaaaaa2)"]
     assert lines[4] == " 51  reporter   Enter the report title:"
 
 
 def test_a_childs_request_is_listed_under_its_root() -> None:
     row = PendingRow(guard(), path=(PathStep(7, "boss"), PathStep(42, "cleaner")))
-    assert pending_table([row], now=NOON)[2].startswith(" 7   boss > cleaner  Confirm")
+    assert lines_of(pending_table([row], now=NOON))[2].startswith(" 7   boss > cleaner  Confirm")
 
 
 def test_a_prefix_names_one_request() -> None:
@@ -126,7 +125,7 @@ def test_a_prefix_names_one_request() -> None:
 def test_executions() -> None:
     one = an_execution(status=Status.SUCCESS, started_at=NOON, work_ms=1500, usage=Usage(1200, 34, 0.0123))
     other = an_execution(id=ExecutionId(7), agent="日本", usage=Usage(0, 0, None))
-    assert executions_table([one, other], SCREEN) == [
+    assert lines_of(*executions_table([one, other], zone=UTC)) == [
         " #   Agent    Status   Trigger  Started              Work   Tokens  Cost",
         " ──────────────────────────────────────────────────────────────────────────",
         " 42  cleaner  success  manual   2026-03-08 12:00:00  1.5 s  1,234   $0.0123",
@@ -143,14 +142,15 @@ def test_agents_and_files_that_are_none() -> None:
         AgentRow(replace(SPEC, name="new", icon="🌱", trigger=Trigger())),
         AgentRow(replace(SPEC, name="held", icon="⏸"), paused=True),
     ]
-    assert agents_table(rows, [("agents/bad\x1b.md", "line 3: no such key\nline 4: a tab\n")], SCREEN) == [
-        "     Agent    Trigger   Next run             Last run             Status",
-        f" {83 * '─'}",
-        " 🧹  cleaner  every 5m  2026-03-08 12:05:00  2026-03-08 12:00:00  success",
-        " 🌙  off      manual    –                    2026-03-08 12:00:00  disabled",
-        " ❓  asks     every 5m  –                    2026-03-08 12:00:00  waiting (disabled)",
-        " 🌱  new      manual    –                    never                –",
-        " ⏸   held     every 5m  paused               never                –",
+    invalid = [("agents/bad\x1b.md", "line 3: no such key\nline 4: a tab\n")]
+    assert lines_of(*agents_table(rows, invalid, zone=UTC)) == [
+        "    Agent    Trigger   Next run             Last run             Status",
+        f" {82 * '─'}",
+        " 🧹 cleaner  every 5m  2026-03-08 12:05:00  2026-03-08 12:00:00  success",
+        " 🌙 off      manual    –                    2026-03-08 12:00:00  disabled",
+        " ❓ asks     every 5m  –                    2026-03-08 12:00:00  waiting (disabled)",
+        " 🌱 new      manual    –                    never                –",
+        " ⏸  held     every 5m  paused               never                –",
         "",
         "Files that cannot be used:",
         r"  agents/bad\x1b.md",
@@ -161,21 +161,21 @@ def test_agents_and_files_that_are_none() -> None:
 
 def test_a_description_stands_below_its_agent() -> None:
     row = AgentRow(replace(SPEC, trigger=Trigger(), description="Keeps the notes\x1b of the day."))
-    assert agents_table([row], screen=Screen(zone=UTC, width=50))[2:] == [
-        " 🧹  cleaner  manual   –         never     –",
-        r"     Keeps the notes\x1b of the day.",
+    assert lines_of(*agents_table([row], zone=UTC), width=50)[2:] == [
+        " 🧹 cleaner  manual   –         never     –",
+        r"    Keeps the notes\x1b of the day.",
     ]
-    assert agents_table([row], screen=Screen(zone=UTC, width=20))[-3:] == [
-        r"     Keeps the",
-        r"     notes\x1b of",
-        r"     the day.",
+    assert lines_of(*agents_table([row], zone=UTC), width=20)[-3:] == [
+        "    Keeps the",
+        r"    notes\x1b of the",
+        "    day.",
     ]
 
 
 def test_empty_listings_say_so() -> None:
-    assert pending_table([], now=NOON) == ["Nothing waits for an answer."]
-    assert executions_table([]) == ["No executions yet."]
-    assert agents_table([]) == ["No agents."]
+    assert lines_of(pending_table([], now=NOON)) == ["Nothing waits for an answer."]
+    assert lines_of(*executions_table([])) == ["No executions yet."]
+    assert lines_of(*agents_table([])) == ["No agents."]
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,6 @@ def test_triggers_in_the_words_of_the_file(trigger: Trigger, text: str) -> None:
 
 @pytest.mark.parametrize("width", range(20, 201, 9))
 def test_no_line_is_wider_than_the_screen(width: int) -> None:
-    screen = Screen(width, 24, zone=UTC)
     long = "日本 [b]\x1b\u202e" * 20
     many = [
         PendingRow(guard(args={"path": long}, expires_at=NOON + 9), drift=(Drift.AGENT_FILE,)),
@@ -206,11 +205,12 @@ def test_no_line_is_wider_than_the_screen(width: int) -> None:
     executions = [an_execution(agent=long, usage=Usage(10**9, 1, None)), an_execution()]
     agents = [AgentRow(replace(SPEC, name=long, trigger=Trigger("watch", paths=(long,)))), AgentRow(SPEC)]
     tables = [
-        pending_table(many, screen, now=NOON),
-        executions_table(executions, screen),
-        agents_table(agents, screen=screen),
+        [pending_table(many, now=NOON)],
+        executions_table(executions),
+        agents_table(agents),
     ]
-    for lines in tables:
+    for table in tables:
+        lines = lines_of(*table, width=width)
         assert max(width_of(line) for line in lines) <= width
         assert "…" not in "".join(lines)
         assert not any(character in "".join(lines) for character in "\x1b\u202e\n")

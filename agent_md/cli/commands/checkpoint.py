@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agent_md.agents.names import name_key
 from agent_md.app import App
-from agent_md.cli.command_context import WorkspaceOption, open_app, screen
+from agent_md.cli.command_context import WorkspaceOption, open_app
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import note, say
-from agent_md.cli.views.columns import columns
-from agent_md.cli.views.screen import PLAIN, Screen
+from agent_md.cli.views.listing import Listing
 from agent_md.cli.views.visible_text import counted, json_line, one_line
 from agent_md.errors import UsageError
 from agent_md.runner.retention import Purge, ThreadStats
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 __all__ = ["checkpoint", "size_text", "stats_lines"]
 
@@ -64,17 +66,17 @@ def _stats(app: App, names: Sequence[str] | None, *, as_json: bool) -> None:
         agents = [{"agent": row.agent, "threads": row.threads, "bytes": row.bytes} for row in found.agents]
         say(json_line({**_file(app), "bytes": found.bytes, "threads": found.threads, "agents": agents}))
         return
-    say(*stats_lines(found, one_line(str(app.settings.checkpoint_database)), screen()))
+    say(*stats_lines(found, one_line(str(app.settings.checkpoint_database))))
 
 
-def stats_lines(found: ThreadStats, file: str, screen: Screen = PLAIN) -> list[str]:
+def stats_lines(found: ThreadStats, file: str) -> list[RenderableType]:
     """A row for each agent, and what the file takes; threads of no execution stand in a row without a name."""
     total = f"{file}: {counted(found.threads, 'thread')}, {size_text(found.bytes)} on the disk"
     rows = [
         (one_line(row.agent) if row.agent is not None else "(no execution)", f"{row.threads:,}", size_text(row.bytes))
         for row in found.agents
     ]
-    return [*(columns(("Agent", "Threads", "Size"), rows, screen, yielding=(0,)) if rows else ()), total]
+    return [*([Listing(("Agent", "Threads", "Size"), rows, yielding=(0,))] if rows else ()), total]
 
 
 def _purge(app: App, names: Sequence[str] | None, *, force: bool, as_json: bool) -> None:

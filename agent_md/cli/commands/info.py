@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from agent_md import __version__
-from agent_md.cli.command_context import WorkspaceOption, open_app, screen
+from agent_md.cli.command_context import WorkspaceOption, open_app
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
-from agent_md.cli.views.columns import columns
+from agent_md.cli.views.listing import Listing
 from agent_md.cli.views.visible_text import counted, json_line, one_line
 from agent_md.settings import Settings
 
@@ -45,7 +45,7 @@ def info(as_json: JsonOption = False, workspace: WorkspaceOption = None) -> None
     say("")
     rows = [(key, _shown(values[key], settings.workspace), origins[key]) for key in origins]
     table = [[one_line(cell) for cell in row] for row in rows]
-    say(*columns(("Setting", "Value", "From"), table, screen(), yielding=(1, 2)))
+    say(Listing(("Setting", "Value", "From"), table, yielding=(1, 2)))
 
 
 def _shown(value: Any, workspace: Path) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from agent_md.agents.spec import AgentSpec
 from agent_md.app import App
 from agent_md.cli.agent_notes import NO_AGENTS, abandoned_among, triggers_idle
-from agent_md.cli.command_context import WorkspaceOption, open_app, screen
+from agent_md.cli.command_context import WorkspaceOption, open_app
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import note, say
 from agent_md.cli.views.tables import AgentRow, agents_table
@@ -45,7 +45,7 @@ def list_agents(as_json: JsonOption = False, workspace: WorkspaceOption = None) 
     if not (rows or registry.invalid):
         say(NO_AGENTS)
         return
-    say(*agents_table(rows, [(item.file, item.error) for item in registry.invalid], screen()))
+    say(*agents_table(rows, [(item.file, item.error) for item in registry.invalid]))
     for text in (*held, *idle):
         note(text)
 

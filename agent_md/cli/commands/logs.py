@@ -158,14 +158,14 @@ class _News:
         before, now = self._shown, {execution.id: (execution, execution.id in left) for execution in found}
         only = [number for number, state in now.items() if before.get(number) != state] if before else None
         if now != before and (only is None or only):
-            say(*([nothing] if nothing and not found else executions_table(found, screen(), left=left, only=only)))
+            say(*([nothing] if nothing and not found else executions_table(found, left=left, only=only)))
         self._shown = now
 
     def say_refused(self, found: Sequence[Refusal], since: float) -> None:
         """Shows the refusals since then, if there are new ones."""
         recent = [item for item in found if item.at >= since]
         if any(item not in self._refused for item in recent):
-            say("", "Refused, and not run (all: agentmd logs --refused):", *refusals_table(recent, screen()))
+            say("", "Refused, and not run (all: agentmd logs --refused):", refusals_table(recent))
         self._refused = recent
 
 
@@ -173,7 +173,7 @@ def _refused(found: Sequence[Refusal], *, as_json: bool) -> None:
     if as_json:
         say(json_line([refusal_shape(item) for item in found]))
     else:
-        say(*(refusals_table(found, screen()) if found else ["Nothing was refused."]))
+        say(refusals_table(found) if found else "Nothing was refused.")
 
 
 def _known_name(app: App, agent: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent_md.app import App
-from agent_md.cli.command_context import WorkspaceOption, each_change, screen
+from agent_md.cli.command_context import WorkspaceOption, each_change
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.tables import PendingRow, pending_table
@@ -47,4 +47,4 @@ def _show_pending(app: App, requests: Sequence[Request], *, as_json: bool) -> No
         say(json_line([request_shape(request, drift=drift[request.id]) for request in requests]))
         return
     rows = [PendingRow(request, drift[request.id]) for request in requests]
-    say(*pending_table(rows, screen(), now=time.time()))
+    say(pending_table(rows, now=time.time()))

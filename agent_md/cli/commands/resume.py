@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from agent_md.app import App
-from agent_md.cli.command_context import WorkspaceOption, open_app, screen, terminal
+from agent_md.cli.command_context import WorkspaceOption, open_app, terminal
 from agent_md.cli.drive.event_follower import Showing
 from agent_md.cli.drive.run_output import choose_output
 from agent_md.cli.option_values import LinesOption, OnAsk, OnAskOption, QuietOption, execution_number
@@ -69,7 +69,7 @@ def _list_resumable(workspace: WorkspaceOption, *, as_json: bool) -> None:
         say("Nothing to resume.")
     else:
         died = [item.id for item in found if item.status is Status.RUNNING]
-        say(*executions_table(found, screen(), left=died))
+        say(*executions_table(found, left=died))
 
 
 def _refuse_driven(app: App, execution: Execution) -> None:

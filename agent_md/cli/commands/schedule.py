@@ -5,24 +5,28 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agent_md.agents.spec import AgentSpec
 from agent_md.app import App
 from agent_md.cli.agent_notes import triggers_idle
-from agent_md.cli.command_context import WorkspaceOption, login, open_app, screen
+from agent_md.cli.command_context import WorkspaceOption, login, open_app
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import note, say
-from agent_md.cli.views.columns import columns
+from agent_md.cli.views.listing import Listing
+from agent_md.cli.views.times import date_time
 from agent_md.cli.views.visible_text import json_line, one_line
 from agent_md.errors import UsageError
 from agent_md.executions.days import instant_of
 from agent_md.executions.firings import FiringState, Pause
 from agent_md.serialization import firing_shape
 
-__all__ = ["fire_lines", "schedule"]
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+__all__ = ["fires_table", "schedule"]
 
 _PAUSE, _RESUME = "pause", "resume"
 
@@ -103,7 +107,7 @@ def _show(app: App, name: str | None, number: int, begin: str | None, *, as_json
     if as_json:
         say(json_line([{"agent": agent, "at": at} for agent, at in rows]))
     else:
-        say(*fire_lines(rows, _held(scheduled, firings.pauses())))
+        say(fires_table(rows, _held(scheduled, firings.pauses())))
         _tell_unbegun(app, scheduled)
     for text in triggers_idle(app, scheduled):
         note(text)
@@ -117,20 +121,21 @@ def _show_skipped(app: App, agent: str | None, number: int, *, as_json: bool) ->
     if not found:
         say("Nothing was skipped.")
         return
-    shown = screen()
     rows = [
-        (shown.date_time(firing.due_at), one_line(firing.agent), str(firing.trigger), one_line(firing.reason or ""))
+        (date_time(firing.due_at), one_line(firing.agent), str(firing.trigger), one_line(firing.reason or ""))
         for firing in found
     ]
-    say(*columns(("Due", "Agent", "Trigger", "Skipped because"), rows, shown, yielding=(3, 1)))
+    say(Listing(("Due", "Agent", "Trigger", "Skipped because"), rows, yielding=(3, 1)))
 
 
-def fire_lines(rows: Sequence[tuple[str, str]], held: Mapping[str, str]) -> list[str]:
-    """The fires as a table for this terminal; `held` says why an agent will not start at them."""
+def fires_table(rows: Sequence[tuple[str, str]], held: Mapping[str, str]) -> RenderableType:
+    """The fires as a table; `held` says why an agent will not start at them."""
     if not rows:
-        return ["No agent has a schedule."]
+        return "No agent has a schedule."
+    if not held:
+        return Listing(("At", "Agent"), [(at, one_line(agent)) for agent, at in rows], yielding=(1,))
     table = [(at, one_line(agent), held.get(agent, "")) for agent, at in rows]
-    return columns(("At", "Agent", ""), table, screen(), yielding=(2, 1))
+    return Listing(("At", "Agent", "Note"), table, yielding=(2, 1))
 
 
 def _held(specs: Sequence[AgentSpec], pauses: Sequence[Pause]) -> dict[str, str]:

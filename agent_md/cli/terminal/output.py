@@ -1,32 +1,66 @@
-"""Prints lines for people and results for programs. Standard output is for results, standard error for notes."""
+"""Prints lines for people and results for programs. Standard output is for results, standard error for notes.
+
+What is shown to people are renderables of Rich, or visible lines. Nothing is ever parsed as markup.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from agent_md.cli.terminal.standard_streams import person
 from agent_md.cli.views.screen import Screen
 from agent_md.cli.views.visible_text import one_line, visible, wrapped
 
-__all__ = ["NoReader", "give_up", "note", "remark", "say"]
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+__all__ = ["NoReader", "console_for", "give_up", "note", "remark", "rendered", "say"]
+
+_UNLIMITED = 1 << 20
+"""Columns of a pipe: what is printed there is not folded."""
 
 
 class NoReader(Exception):
     """Nobody reads standard output any more; whatever is printed from now on goes nowhere."""
 
 
-def say(*lines: str) -> None:
-    """Lines to standard output, at once. Raises NoReader, or OSError when they cannot be written."""
+def say(*items: RenderableType) -> None:
+    """Visible lines and renderables to standard output, at once. Raises NoReader, or OSError when they cannot be
+    written."""
     out = person(sys.stdout)
     try:
-        for line in lines:
-            print(line, file=out)
+        for item in items:
+            print(item if isinstance(item, str) else "\n".join(rendered(item, Screen.of(out))), file=out)
         out.flush()
     except BrokenPipeError:
         give_up(out)
         raise NoReader from None
+
+
+def rendered(item: RenderableType, screen: Screen) -> list[str]:
+    """The lines of a renderable on this screen, with the sequences for its looks."""
+    console = console_for(screen)
+    with console.capture() as capture:
+        console.print(item)
+    return [line.rstrip() for line in capture.get().split("\n")[:-1]]
+
+
+def console_for(screen: Screen) -> Console:
+    """A console of Rich that prints as on this screen, and does nothing on its own account."""
+    from rich.console import Console  # only commands that print such things pay for it
+
+    return Console(
+        width=screen.width or _UNLIMITED,
+        height=screen.height or _UNLIMITED,
+        color_system="standard" if screen.painter.colour else None,
+        force_terminal=screen.painter.colour,
+        legacy_windows=False,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
 
 
 def note(text: str) -> None:

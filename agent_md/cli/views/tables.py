@@ -1,21 +1,26 @@
-"""Listings: what waits for a human, executions, agents. Pure functions to lines that fit any width; nothing is cut."""
+"""Listings: what waits for a human, executions, agents. Pure functions to what is shown; nothing is cut."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from agent_md.agents.spec import AgentSpec, Trigger
-from agent_md.cli.views.columns import columns
+from agent_md.cli.views.listing import Listing
 from agent_md.cli.views.money import dollars
 from agent_md.cli.views.questions import drift_name, listed, remaining
-from agent_md.cli.views.screen import PLAIN, Screen, Style
-from agent_md.cli.views.visible_text import counted, fold, one_line, visible
+from agent_md.cli.views.times import date_time
+from agent_md.cli.views.visible_text import counted, one_line, visible, width_of
 from agent_md.executions.model import Drift, Execution, ExecutionId, Request, RequestId
 from agent_md.executions.spending import Refusal
 from agent_md.serialization import PathStep, duration_text, hook_path
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 __all__ = [
     "AgentRow",
@@ -63,13 +68,13 @@ class AgentRow:
     paused: bool = False
 
 
-def pending_table(rows: Sequence[PendingRow], screen: Screen = PLAIN, *, now: float) -> list[str]:
+def pending_table(rows: Sequence[PendingRow], *, now: float) -> RenderableType:
     """Open requests: number of the root execution, agent, question with its notes.
 
     Where one execution has several open requests, each shows the prefix of its id that `--request` takes.
     """
     if not rows:
-        return ["Nothing waits for an answer."]
+        return "Nothing waits for an answer."
     per_root = Counter(row.root for row in rows)
     prefixes = request_prefixes([row.request.id for row in rows])
     table = []
@@ -77,16 +82,16 @@ def pending_table(rows: Sequence[PendingRow], screen: Screen = PLAIN, *, now: fl
         prefix = prefixes[row.request.id] if per_root[row.root] > 1 else None
         question = listed(row.request) + "".join(_notes(row, now, prefix))
         table.append((str(row.root), one_line(row.agents), question))
-    return columns(("#", "Agent", "Question"), table, screen, yielding=(2, 1), least=(2, 9))
+    return Listing(("#", "Agent", "Question"), table, yielding=(2, 1), least=(2, 9))
 
 
 def executions_table(
     executions: Sequence[Execution],
-    screen: Screen = PLAIN,
     *,
     left: Collection[ExecutionId] = (),
     only: Collection[ExecutionId] | None = None,
-) -> list[str]:
+    zone: tzinfo | None = None,
+) -> list[RenderableType]:
     """Executions in the given order: number, agent, status, trigger, start, time of work, tokens, cost.
 
     `left` are those whose process died: they say so instead of `running`, and below stands how to go on with them. Calls
@@ -95,46 +100,47 @@ def executions_table(
     if not executions:
         return ["No executions yet."]
     titles = ("#", "Agent", "Status", "Trigger", "Started", "Work", "Tokens", "Cost")
-    cells = [_execution_cells(execution, screen, died=execution.id in left) for execution in executions]
+    cells = [_execution_cells(execution, zone, died=execution.id in left) for execution in executions]
     chosen = [index for index, execution in enumerate(executions) if only is None or execution.id in only]
-    lines = columns(titles, cells, screen, yielding=(4, 1), only=None if only is None else chosen)
+    shown: list[RenderableType] = [Listing(titles, cells, yielding=(4, 1), only=None if only is None else chosen)]
     for execution in (executions[index] for index in chosen):
         if execution.id in left:
-            lines.append(f"The process that drove {execution.id} died: agentmd resume {execution.id}")
+            shown.append(f"The process that drove {execution.id} died: agentmd resume {execution.id}")
         if execution.unknown_calls:
             calls = counted(execution.unknown_calls, "call")
-            lines.append(
+            shown.append(
                 f"{MAY_HAVE_RUN} {calls} of execution {execution.id} may have run: agentmd logs -e {execution.id}"
             )
-    return lines
+    return shown
 
 
-def refusals_table(refusals: Sequence[Refusal], screen: Screen = PLAIN) -> list[str]:
+def refusals_table(refusals: Sequence[Refusal], *, zone: tzinfo | None = None) -> RenderableType:
     """Runs that were refused, in the given order: when, agent, trigger, why."""
     cells = [
-        (screen.date_time(refusal.at), one_line(refusal.agent), str(refusal.trigger), one_line(refusal.reason))
+        (date_time(refusal.at, zone), one_line(refusal.agent), str(refusal.trigger), one_line(refusal.reason))
         for refusal in refusals
     ]
-    return columns(("Refused", "Agent", "Trigger", "Why"), cells, screen, yielding=(3, 1))
+    return Listing(("Refused", "Agent", "Trigger", "Why"), cells, yielding=(3, 1))
 
 
 def agents_table(
-    rows: Sequence[AgentRow], invalid: Sequence[tuple[str, str]] = (), screen: Screen = PLAIN
-) -> list[str]:
+    rows: Sequence[AgentRow], invalid: Sequence[tuple[str, str]] = (), *, zone: tzinfo | None = None
+) -> list[RenderableType]:
     """Agents with their descriptions, then the files that cannot be used: `invalid` are pairs of file and reason."""
-    titles = ("", "Agent", "Trigger", "Next run", "Last run", "Status")
-    cells = [_agent_cells(row, screen) for row in rows]
-    lines = ["No agents."]
-    if cells:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    titles = ("   Agent", "Trigger", "Next run", "Last run", "Status")
+    shown: list[RenderableType] = ["No agents."]
+    if rows:
         below = [one_line(row.spec.description) for row in rows]
-        lines = columns(titles, cells, screen, yielding=(2, 1), below=below)
+        shown = [Listing(titles, [_agent_cells(row, zone) for row in rows], yielding=(1, 0), below=below)]
     if invalid:
-        lines += ["", screen.painter("Files that cannot be used:", Style.RED)]
+        shown += ["", Text("Files that cannot be used:", "red")]
     for file, reason in invalid:
-        lines.append(f"  {one_line(file)}")
-        for line in visible(reason.strip("\n")).split("\n"):
-            lines += [f"    {piece}" for piece in fold(line, screen.room(4))]
-    return lines
+        shown.append(Padding(Text(one_line(file), overflow="fold"), (0, 0, 0, 2)))
+        shown.append(Padding(Text(visible(reason.strip("\n")), overflow="fold"), (0, 0, 0, 4)))
+    return shown
 
 
 def request_prefixes(request_ids: Collection[RequestId]) -> dict[RequestId, str]:
@@ -175,14 +181,14 @@ def _notes(row: PendingRow, now: float, prefix: str | None) -> list[str]:
     return notes
 
 
-def _execution_cells(execution: Execution, screen: Screen, *, died: bool) -> tuple[str, ...]:
+def _execution_cells(execution: Execution, zone: tzinfo | None, *, died: bool) -> tuple[str, ...]:
     usage = execution.usage
     return (
         str(execution.id),
         one_line(execution.agent),
         _status(execution, died=died),
         str(execution.trigger),
-        screen.date_time(execution.started_at or execution.created_at),
+        date_time(execution.started_at or execution.created_at, zone),
         f"{execution.work_ms / 1000:.1f} s",
         f"{usage.total_tokens:,}",
         "unknown" if usage.cost_usd is None else dollars(usage.cost_usd),
@@ -196,21 +202,20 @@ def _status(execution: Execution, *, died: bool) -> str:
     return f"{status} {MAY_HAVE_RUN}" if execution.unknown_calls else status
 
 
-def _agent_cells(row: AgentRow, screen: Screen) -> tuple[str, ...]:
-    last = row.last
+def _agent_cells(row: AgentRow, zone: tzinfo | None) -> tuple[str, ...]:
+    last, icon = row.last, one_line(row.spec.icon)
     return (
-        one_line(row.spec.icon),
-        one_line(row.spec.name),
+        f"{icon}{' ' * (2 - width_of(icon))} {one_line(row.spec.name)}",
         trigger_text(row.spec.trigger),
-        _next_run(row, screen),
-        "never" if last is None else screen.date_time(last.started_at or last.created_at),
+        _next_run(row, zone),
+        "never" if last is None else date_time(last.started_at or last.created_at, zone),
         _agent_status(row),
     )
 
 
-def _next_run(row: AgentRow, screen: Screen) -> str:
+def _next_run(row: AgentRow, zone: tzinfo | None) -> str:
     if row.next_run is not None:
-        return screen.date_time(row.next_run)
+        return date_time(row.next_run, zone)
     return "paused" if row.paused and row.spec.trigger.type != "manual" else "–"
 
 
