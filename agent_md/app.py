@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from agent_md.runner.retention import Threads
     from agent_md.stores.checkpoints import Checkpoints
     from agent_md.tools.base import Tool
+    from agent_md.tools.tool_modules import Source
     from agent_md.triggers.hooks import HookReceiver
     from agent_md.triggers.loop import TriggerLoop
     from agent_md.triggers.starting import FiringStarter
@@ -278,7 +279,14 @@ class App:
         """What is no longer as it was when each request was asked, or its execution started."""
         from agent_md.drift import drift_of
 
-        return drift_of(requests, self.reading_store, self.registry, lambda name: self.parts.tool_source(name))
+        return drift_of(requests, self.reading_store, self.registry, self._tool_source)
+
+    def _tool_source(self, module: str) -> Source:
+        from agent_md.tools.tool_modules import ToolModule
+
+        if self._parts is not None:
+            return self._parts.tool_source(module)
+        return ToolModule(self.settings.tools_dir, module).read()
 
     def spec_of(self, execution: Execution) -> AgentSpec:
         """The spec that an execution started with."""

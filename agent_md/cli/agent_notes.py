@@ -7,15 +7,17 @@ from collections.abc import Iterable, Sequence
 from agent_md.agents.spec import AgentSpec
 from agent_md.api.address import server_takes_over
 from agent_md.app import App
-from agent_md.cli.drive.webhook_delivery import without_server
 from agent_md.cli.terminal.output import remark
 from agent_md.cli.views.visible_text import one_line
 from agent_md.executions.model import Execution, ExecutionId, Status
-from agent_md.preflight import without_effect
 
-__all__ = ["NO_AGENTS", "abandoned_among", "triggers_idle", "warn_unavailable"]
+__all__ = ["NO_AGENTS", "NO_SERVER", "abandoned_among", "triggers_idle", "warn_unavailable", "without_server"]
 
 NO_AGENTS = "No agents yet: `agentmd new NAME` makes one."
+NO_SERVER = (
+    "no server runs here: `notify` of {agent} is told by the commands that drive it, as they end. Deadlines that pass "
+    "meanwhile, and what a receiver does not take at once, are told by the next one; `agentmd start -d` starts a server"
+)
 
 
 def triggers_idle(app: App, specs: Iterable[AgentSpec]) -> list[str]:
@@ -28,8 +30,17 @@ def triggers_idle(app: App, specs: Iterable[AgentSpec]) -> list[str]:
     return [f"no server runs here: {triggers} nothing until one does; `agentmd start -d` starts a server"]
 
 
+def without_server(app: App, spec: AgentSpec) -> list[str]:
+    """What is to be said of an agent with webhooks in a workspace without a server."""
+    if not spec.notify or server_takes_over(app.settings.state_dir):
+        return []
+    return [NO_SERVER.format(agent=spec.name)]
+
+
 def warn_unavailable(app: App, agent: str) -> None:
     """Says which fields of the agent nothing acts on, or not at once."""
+    from agent_md.preflight import without_effect
+
     spec = app.registry.get(agent).spec
     text = without_effect(spec)
     for told in [*([] if text is None else [text]), *without_server(app, spec)]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_md.cli.drive.webhook_delivery import NO_SERVER
+from agent_md.cli.agent_notes import NO_SERVER
 from tests.support.agent_folder import AgentFolder, call
 
 

@@ -9,6 +9,7 @@ import pytest
 from agent_md.cli.views.cost_table import cost_table, day_limit_line
 from agent_md.executions.costs import Cost, CostBy, total
 from agent_md.executions.spending import Scope
+from tests.support.rendering import lines_of
 
 KNOWN = Cost("2026-03-08", 12, 1000, 234, 1.25)
 SOME = Cost("2026-03-07", 3, 10, 5, 0.5, unknown=2)
@@ -16,7 +17,7 @@ NONE = Cost("2026-03-06", 1, 10, 5, 0.0, unknown=1)
 
 
 def test_a_table_has_a_row_for_each_and_their_sum() -> None:
-    assert cost_table(CostBy.DAY, [KNOWN, SOME, NONE], 20) == [
+    assert lines_of(*cost_table(CostBy.DAY, [KNOWN, SOME, NONE], 20)) == [
         " Day         Calls  Tokens  Cost",
         " " + "─" * 62,
         " 2026-03-08  12     1,234   $1.2500",
@@ -29,22 +30,22 @@ def test_a_table_has_a_row_for_each_and_their_sum() -> None:
 def test_the_table_of_the_page_is_a_real_one() -> None:
     google = Cost("google/gemini-2.5-flash", 210, 1_180_204, 24_127, 0.4144)
     ollama = Cost("ollama/qwen3", 12, 40_112, 5_102, 0.0, unknown=12)
-    shown = [*cost_table(CostBy.MODEL, [google, ollama], 20), day_limit_line(Scope.WORKSPACE, 5, 0.0312)]
+    shown = [*lines_of(*cost_table(CostBy.MODEL, [google, ollama], 20)), day_limit_line(Scope.WORKSPACE, 5, 0.0312)]
     page = (Path(__file__).parents[2] / "docs/cli.md").read_text(encoding="utf-8")
     assert "\n".join(["$ agentmd logs --cost --by model", *shown, "```"]) in page
 
 
 def test_a_total_is_also_of_what_is_not_shown() -> None:
-    lines = cost_table(CostBy.MODEL, [KNOWN, KNOWN], 1)
+    lines = lines_of(*cost_table(CostBy.MODEL, [KNOWN, KNOWN], 1))
     assert lines[-2:] == [" Total       24     2,468   $2.5000", "The total is of 2 models; -n 2 shows all"]
 
 
 def test_names_are_shown_as_text() -> None:
-    assert "a\\nb" in cost_table(CostBy.AGENT, [Cost("a\nb", 1, 1, 1, 0.0)], 20)[2]
+    assert "a\\nb" in lines_of(*cost_table(CostBy.AGENT, [Cost("a\nb", 1, 1, 1, 0.0)], 20))[2]
 
 
 def test_nothing_was_spent_yet() -> None:
-    assert cost_table(CostBy.DAY, [], 20) == ["No model was asked yet."]
+    assert lines_of(*cost_table(CostBy.DAY, [], 20)) == ["No model was asked yet."]
     assert total([]).usd == 0.0
 
 

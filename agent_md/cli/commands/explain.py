@@ -12,9 +12,8 @@ from agent_md.agents.rules import EVERYTHING, parse_rule
 from agent_md.agents.spec import AgentSpec
 from agent_md.agents.verdicts import Possible, Subjects, ToolFacts, possible_verdicts
 from agent_md.app import App
-from agent_md.cli.agent_notes import triggers_idle
+from agent_md.cli.agent_notes import triggers_idle, without_server
 from agent_md.cli.command_context import WorkspaceOption, open_app, screen
-from agent_md.cli.drive.webhook_delivery import without_server
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.screen import PLAIN, Screen, Style
@@ -296,7 +295,7 @@ def _trigger_rows(explanation: Explanation, screen: Screen) -> Iterator[tuple[st
     yield "Skipped", skip_rules(spec) if spec.enabled else "whatever fires, since it is disabled"
     if spec.enabled and (held := held_text(spec, state)) is not None:
         yield "Now", held
-    if (skipped := skipped_text(state, screen)) is not None:
+    if (skipped := skipped_text(state, screen.zone)) is not None:
         yield "Before", skipped
 
 

@@ -57,7 +57,7 @@ def _agent_row(spec: AgentSpec, last: Execution | None, left: Collection[Executi
 
 def _trigger_notes(spec: AgentSpec, state: TriggerState) -> list[str]:
     """What holds the agent's trigger, else what was skipped last."""
-    text = (held_text(spec, state) if spec.enabled else None) or skipped_text(state, screen())
+    text = (held_text(spec, state) if spec.enabled else None) or skipped_text(state)
     return [] if text is None else [f"{one_line(spec.name)}: {text}"]
 
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 
 from agent_md.app import App
-from agent_md.cli.command_context import screen
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.cost_table import cost_table, day_limit_line
 from agent_md.cli.views.visible_text import json_line
@@ -45,7 +44,7 @@ def say_costs(app: App, agent: str | None, by: CostBy, *, since: float | None, l
             )
         )
         return
-    say(*cost_table(by, found, limit, screen()))
+    say(*cost_table(by, found, limit))
     say(*(day_limit_line(*of_day) for of_day in limits))
 
 

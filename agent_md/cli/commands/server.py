@@ -16,7 +16,7 @@ import typer
 from agent_md.agents.spec import AgentSpec
 from agent_md.api.address import Address, left_behind, read_address, server_alive
 from agent_md.app import App
-from agent_md.cli.command_context import WorkspaceOption, open_app, screen
+from agent_md.cli.command_context import WorkspaceOption, open_app
 from agent_md.cli.terminal.output import note, say
 from agent_md.cli.terminal.standard_streams import return_streams
 from agent_md.cli.views.triggers import skipped_text, start_line
@@ -127,7 +127,7 @@ def _trigger_lines(app: App, spec: AgentSpec, *, skips: bool) -> Iterator[str]:
     yield start_line(spec, state, fires[0] if fires else None) + broken
     for problem in app.checks.problems_without_tools(spec):
         yield f"  it cannot run: {one_line(str(problem))}"
-    if skips and (skipped := skipped_text(state, screen())) is not None:
+    if skips and (skipped := skipped_text(state)) is not None:
         yield f"  {skipped}"
 
 

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from agent_md.agents.registry import AgentEntry, InvalidFile, Registry
-from agent_md.cli.agent_notes import NO_AGENTS, triggers_idle
+from agent_md.cli.agent_notes import NO_AGENTS, triggers_idle, without_server
 from agent_md.cli.command_context import WorkspaceOption, open_app
-from agent_md.cli.drive.webhook_delivery import without_server
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.visible_text import json_line, one_line, visible

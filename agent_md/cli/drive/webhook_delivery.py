@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 
-from agent_md.agents.spec import AgentSpec
 from agent_md.api.address import server_takes_over
 from agent_md.app import App
 from agent_md.cli.terminal.output import note
@@ -15,21 +14,9 @@ from agent_md.cli.views.visible_text import counted
 from agent_md.errors import AgentmdError
 from agent_md.executions.deliveries import Delivery
 
-__all__ = ["NO_SERVER", "deliver_notifications", "without_server"]
-
-NO_SERVER = (
-    "no server runs here: `notify` of {agent} is told by the commands that drive it, as they end. Deadlines that pass "
-    "meanwhile, and what a receiver does not take at once, are told by the next one; `agentmd start -d` starts a server"
-)
+__all__ = ["deliver_notifications"]
 
 _PATIENCE_S = 10.0
-
-
-def without_server(app: App, spec: AgentSpec) -> list[str]:
-    """What is to be said of an agent with webhooks in a workspace without a server."""
-    if not spec.notify or server_takes_over(app.settings.state_dir):
-        return []
-    return [NO_SERVER.format(agent=spec.name)]
 
 
 def deliver_notifications(app: App) -> None:

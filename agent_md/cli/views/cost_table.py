@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from agent_md.cli.views.columns import columns
+from agent_md.cli.views.listing import Listing
 from agent_md.cli.views.money import dollars
-from agent_md.cli.views.screen import PLAIN, Screen
 from agent_md.cli.views.visible_text import counted, one_line
 from agent_md.executions.costs import Cost, CostBy, total
 from agent_md.executions.spending import DAILY_LIMIT, Scope
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 __all__ = ["cost_table", "day_limit_line"]
 
 
-def cost_table(by: CostBy, costs: Sequence[Cost], number: int, screen: Screen = PLAIN) -> list[str]:
+def cost_table(by: CostBy, costs: Sequence[Cost], number: int) -> list[RenderableType]:
     """The first `number` of the sums, and the sum of all of them."""
     if not costs:
         return ["No model was asked yet."]
     cells = [_cells(cost) for cost in (*costs[:number], total(costs))]
-    lines = columns((by.title(), "Calls", "Tokens", "Cost"), cells, screen, yielding=(0,))
+    shown: list[RenderableType] = [Listing((by.title(), "Calls", "Tokens", "Cost"), cells, yielding=(0,))]
     if len(costs) > number:
-        lines.append(f"The total is of {counted(len(costs), by)}; -n {len(costs)} shows all")
-    return lines
+        shown.append(f"The total is of {counted(len(costs), by)}; -n {len(costs)} shows all")
+    return shown
 
 
 def _cells(cost: Cost) -> tuple[str, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import tzinfo
+
 from agent_md.agents.spec import AgentSpec
-from agent_md.cli.views.screen import PLAIN, Screen
 from agent_md.cli.views.tables import trigger_line
+from agent_md.cli.views.times import date_time
 from agent_md.cli.views.visible_text import counted, one_line
 from agent_md.executions.firings import TriggerState
 from agent_md.serialization import duration_text
@@ -39,11 +41,11 @@ def held_text(spec: AgentSpec, state: TriggerState) -> str | None:
     return f"{_HOLDS[spec.trigger.type]} while {which} for an answer (agentmd respond {first})"
 
 
-def skipped_text(state: TriggerState, screen: Screen = PLAIN) -> str | None:
+def skipped_text(state: TriggerState, zone: tzinfo | None = None) -> str | None:
     """What was skipped last, and why; None if what came last was started."""
     if state.skipped is None:
         return None
-    return one_line(f"the last fire was skipped, {screen.date_time(state.skipped.due_at)}: {state.skipped.reason}")
+    return one_line(f"the last fire was skipped, {date_time(state.skipped.due_at, zone)}: {state.skipped.reason}")
 
 
 def skip_rules(spec: AgentSpec) -> str:
