@@ -23,7 +23,7 @@ from agent_md.engines.hand_back import HandBack
 from agent_md.errors import AgentDisabled, UnknownExecution
 from agent_md.executions.chat_messages import human_message
 from agent_md.executions.firings import Firing, FiringId, TriggerState
-from agent_md.executions.grants import GrantScope, scopes_of
+from agent_md.executions.grants import Grant, GrantId, GrantScope, scopes_of
 from agent_md.executions.model import (
     Drift,
     Execution,
@@ -287,6 +287,12 @@ class App:
         if self._parts is not None:
             return self._parts.tool_source(module)
         return ToolModule(self.settings.tools_dir, module).read()
+
+    def drift_of_grants(self, grants: Collection[Grant]) -> dict[GrantId, tuple[Drift, ...]]:
+        """What is no longer as it was when each grant was given, which suspends it."""
+        from agent_md.drift import drift_of_grants
+
+        return drift_of_grants(grants, self.reading_store, self.registry, lambda name: self.parts.tool_source(name))
 
     def spec_of(self, execution: Execution) -> AgentSpec:
         """The spec that an execution started with."""

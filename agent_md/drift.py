@@ -1,4 +1,5 @@
-"""What has changed since executions started and their questions were asked. Nothing of a tool is run to find out."""
+"""What has changed since executions started, their questions were asked and grants were given. Nothing of a tool is run to
+find out."""
 
 from __future__ import annotations
 
@@ -7,14 +8,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent_md.agents.registry import Registry
+from agent_md.agents.rules import parse_rule
 from agent_md.agents.spec import AgentSpec
+from agent_md.errors import UnknownExecution
+from agent_md.executions.grants import Grant, GrantId, GrantScope
 from agent_md.executions.model import Drift, Execution, Request, RequestId, ToolSource
 from agent_md.ports import Store
 
 if TYPE_CHECKING:
     from agent_md.tools.tool_modules import Source
 
-__all__ = ["drift_of", "spec_drift"]
+__all__ = ["drift_of", "drift_of_grants", "spec_drift"]
 
 
 def drift_of(
@@ -31,14 +35,28 @@ def drift_of(
     return {request.id: (*specs[request.execution_id], *look.at_tool(request)) for request in requests}
 
 
+def drift_of_grants(
+    grants: Collection[Grant], store: Store, registry: Registry, source_of: Callable[[str], Source]
+) -> dict[GrantId, tuple[Drift, ...]]:
+    """What suspends each of the grants that have not ended: for executions that start now, or for its own alone. `source_of`
+    as in `drift_of`."""
+    look = _Look(store, registry, source_of)
+    lasting = [grant for grant in grants if grant.ended is None]
+    found = {grant.id: (*look.at_agent_of(grant), *look.at_tool_of(grant)) for grant in lasting}
+    return {grant.id: found.get(grant.id, ()) for grant in grants}
+
+
 def spec_drift(started: AgentSpec, now: AgentSpec | None) -> tuple[Drift, ...]:
     """What made the spec another one: the file, the defaults or both. `now` None: the file is gone or invalid."""
     if now is None:
         return (Drift.AGENT_FILE,)
     if started.origin is not None and started.origin.other_model:
         now = replace(now, model=started.model)
-    if started.behaviour_digest == now.behaviour_digest:
-        return ()
+    return () if started.behaviour_digest == now.behaviour_digest else _changed(started, now)
+
+
+def _changed(started: AgentSpec, now: AgentSpec) -> tuple[Drift, ...]:
+    """What the spec was made of that is not the same now."""
     if started.origin is None or now.origin is None:
         return (Drift.AGENT_FILE,)
     parts = [Drift.AGENT_FILE] if started.origin.file != now.origin.file else []
@@ -70,6 +88,25 @@ class _Look:
         except ValueError:  # written by a newer agentmd
             return (Drift.AGENT_FILE,)
         return spec_drift(started, now)
+
+    def at_agent_of(self, grant: Grant) -> tuple[Drift, ...]:
+        """An execution goes on with the file that it started with."""
+        now = self._registry.current_spec(grant.agent)
+        if grant.scope is GrantScope.EXECUTION or (now is not None and now.digest == grant.spec_digest):
+            return ()
+        try:
+            started = AgentSpec.from_json(self._store.spec(grant.execution_id))
+        except (ValueError, UnknownExecution):  # written by a newer agentmd, or removed since
+            return (Drift.AGENT_FILE,)
+        return (Drift.AGENT_FILE,) if now is None else _changed(started, now)
+
+    def at_tool_of(self, grant: Grant) -> tuple[Drift, ...]:
+        if grant.tool_module is not None:
+            return () if self._is_as(ToolSource(grant.tool_module, grant.tool_digest)) else (Drift.TOOL,)
+        from agent_md.tools.builtin import declared_digests  # of no use to those who list no grants
+
+        declared = declared_digests().get(parse_rule(grant.rule).tool, grant.tool_digest)
+        return () if declared == grant.tool_digest else (Drift.TOOL,)
 
     def at_tool(self, request: Request) -> tuple[Drift, ...]:
         asked = request.tool_source

@@ -18,6 +18,7 @@ from agent_md.agents.spec import AgentSpec
 from agent_md.executions.chat_messages import reply
 from agent_md.executions.costs import Cost
 from agent_md.executions.firings import Firing, TriggerState
+from agent_md.executions.grants import Grant
 from agent_md.executions.model import Call, CallState, Drift, Event, EventType, Execution, Request, Retraction
 from agent_md.executions.sessions import Session, SessionStatus, error_of
 from agent_md.executions.spending import Refusal
@@ -33,6 +34,7 @@ __all__ = [
     "execution_detail",
     "execution_shape",
     "firing_shape",
+    "grant_shape",
     "hook_path",
     "invalid_shape",
     "iso_time",
@@ -99,6 +101,7 @@ def request_shape(request: Request, *, drift: Sequence[Drift], path: Sequence[Pa
         "response_schema": request.response_schema,
         "preview": None if request.preview is None else preview_shape(request.preview),
         "digest": request.digest,
+        "proposed_rule": None if request.offer is None else request.offer.rule,
         "drifted": bool(drift),
         "drift": [{"what": str(part)} for part in drift],
         "created_at": iso_time(request.created_at),
@@ -109,6 +112,7 @@ def request_shape(request: Request, *, drift: Sequence[Drift], path: Sequence[Pa
         "answered_by": None if answer is None else answer.answered_by,
         "answered_at": None if answer is None else iso_time(answer.answered_at),
         "recorded_at": None if answer is None else iso_time(answer.recorded_at),
+        "grant_id": None if answer is None else answer.grant_id,
         "retracted_by": None if retraction is None else retraction.retracted_by,
         "retracted_at": None if retraction is None else iso_time(retraction.retracted_at),
         "replaced_by": None if retraction is None else retraction.replaced_by,
@@ -125,6 +129,25 @@ def retraction_shape(execution_id: int, retraction: Retraction) -> dict[str, Any
         "retracted_by": retraction.retracted_by,
         "retracted_at": iso_time(retraction.retracted_at),
         "replaced_by": retraction.replaced_by,
+    }
+
+
+def grant_shape(grant: Grant, drift: Sequence[Drift]) -> dict[str, Any]:
+    """A grant. `drift`: what is no longer as it was when it was given, which suspends it."""
+    return {
+        "id": grant.id,
+        "agent_id": grant.agent,
+        "rule": grant.rule,
+        "scope": str(grant.scope),
+        "execution_id": grant.execution_id,
+        "session_id": grant.session_id,
+        "given_by": grant.given_by,
+        "given_at": iso_time(grant.given_at),
+        "until": iso_time(grant.until),
+        "state": str(grant.ended or ("suspended" if drift else "active")),
+        "drift": [{"what": str(part)} for part in drift],
+        "ended_by": grant.ended_by,
+        "ended_at": iso_time(grant.ended_at),
     }
 
 

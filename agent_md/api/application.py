@@ -5,7 +5,15 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from agent_md import __version__
-from agent_md.api import routes_agents, routes_executions, routes_hooks, routes_sessions, routes_system, routes_triggers
+from agent_md.api import (
+    routes_agents,
+    routes_executions,
+    routes_grants,
+    routes_hooks,
+    routes_sessions,
+    routes_system,
+    routes_triggers,
+)
 from agent_md.api.context import ServerContext
 from agent_md.api.errors import add_error_handlers
 from agent_md.api.guard import BodyLimit, KeyGuard
@@ -14,13 +22,18 @@ __all__ = ["make_application"]
 
 _DESCRIPTION = "Runs AI agents written as markdown: they pause for a human, survive a crash, and do each thing once."
 
+_ROUTERS = (
+    *(routes_system.router, routes_triggers.router, routes_agents.router, routes_hooks.router),
+    *(routes_executions.router, routes_grants.router, routes_sessions.router),
+)
+
 
 def make_application(context: ServerContext, key: str | None) -> FastAPI:
     """The application on an opened workspace; `key` is what clients on TCP must show."""
     application = FastAPI(title="agentmd", version=__version__, description=_DESCRIPTION, redoc_url=None)
     application.state.context = context
-    for routes in (routes_system, routes_triggers, routes_agents, routes_hooks, routes_executions, routes_sessions):
-        application.include_router(routes.router)
+    for router in _ROUTERS:
+        application.include_router(router)
     add_error_handlers(application)
     application.add_middleware(BodyLimit)
     application.add_middleware(KeyGuard, key=key)

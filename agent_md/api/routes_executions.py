@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query
@@ -30,7 +29,7 @@ from agent_md.api.schemas import (
 )
 from agent_md.api.sse import sse_response
 from agent_md.api.streams import execution_stream
-from agent_md.api.strict_body import StrictRoute
+from agent_md.api.strict_body import StrictRoute, only_digits
 from agent_md.errors import UnknownRequest
 from agent_md.executions.answers import client_name
 from agent_md.executions.model import POSITION, ExecutionId, Position, Status, TriggerKind
@@ -48,13 +47,7 @@ from agent_md.serialization import (
 __all__ = ["router"]
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, str) and not re.fullmatch("-?(0|[1-9][0-9]*)", value):
-        raise ValueError("the number of an execution has only digits")
-    return value
-
-
-_Id = Annotated[int, BeforeValidator(_plain), Path(description="The execution's number.")]
+_Id = Annotated[int, BeforeValidator(only_digits), Path(description="The execution's number.")]
 _Position = Annotated[
     str, Path(description="The call's place: AI message and call in it, from 0.", pattern=POSITION, examples=["0.1"])
 ]

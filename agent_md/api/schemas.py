@@ -18,6 +18,7 @@ __all__ = [
     "EventEntry",
     "ExecutionDetail",
     "ExecutionSummary",
+    "GrantEntry",
     "Health",
     "Info",
     "Invalid",
@@ -258,6 +259,9 @@ class PendingRequest(Open):
     response_schema: dict[str, Any] | None
     preview: dict[str, Any] | None
     digest: str
+    proposed_rule: str | None = Field(
+        description="The widest rule that an approval may `remember`; null when nothing can be allowed from now on."
+    )
     drifted: bool
     drift: list[Drifted] = Field(description="What has drifted; empty when nothing has.")
     created_at: str
@@ -270,6 +274,7 @@ class PendingRequest(Open):
     answered_by: str | None
     answered_at: str | None = Field(description="When it was decided; of what has expired, its deadline.")
     recorded_at: str | None = Field(description="When that was recorded; later only for what has expired.")
+    grant_id: int | None = Field(description="The grant that was given with the answer.")
     retracted_by: str | None = Field(description="Who retracted the answer.")
     retracted_at: str | None
     replaced_by: str | None = Field(description="The id of the request that asks again after the retraction.")
@@ -329,8 +334,13 @@ class RespondBody(Given):
 
     request_id: str | None = Field(default=None, description="May be left out while only one request is open.")
     response: Any = Field(
-        description="By kind: {approved, reason?, args?}, {text}, {selected}, {answers}, or any JSON value.",
-        examples=[{"approved": True}, {"text": "Monthly Summary"}, {"selected": ["staging"]}],
+        description="By kind: {approved, reason?, args?, remember?}, {text}, {selected}, {answers}, or any JSON value.",
+        examples=[
+            {"approved": True},
+            {"approved": True, "remember": {"until": "2h"}},
+            {"text": "Monthly Summary"},
+            {"selected": ["staging"]},
+        ],
     )
     by: str | None = Field(
         default=None,
@@ -345,6 +355,26 @@ class RespondBody(Given):
 class RespondAnswer(Open):
     status: Literal["resuming"]
     execution_id: int
+
+
+class GrantEntry(Open):
+    """What was allowed from now on, in the answer to a question of `execution_id`."""
+
+    id: int
+    agent_id: str
+    rule: str = Field(examples=["file_delete(output/*)"])
+    scope: Literal["execution", "session", "agent"]
+    execution_id: int
+    session_id: str | None
+    given_by: str
+    given_at: str
+    until: str | None = Field(description="null = it has no end.")
+    state: Literal["active", "suspended", "expired", "revoked", "over"] = Field(
+        description="`suspended`: something has drifted; `over`: its execution or session has ended."
+    )
+    drift: list[Drifted] = Field(description="What has drifted since it was given.")
+    ended_by: str | None = Field(description="Who revoked it.")
+    ended_at: str | None
 
 
 class CancelAnswer(Open):

@@ -175,6 +175,9 @@ class Interrupt(Open):
     response_schema: dict[str, Any] | None = Field(
         default=None, description="What the value must fit, if that is said."
     )
+    proposed_rule: str | None = Field(
+        default=None, description="The widest rule that an approval may `remember`, if there is one."
+    )
 
 
 class Session(Open):

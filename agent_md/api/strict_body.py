@@ -1,8 +1,9 @@
-"""Bodies that say one thing only: JSON in which no key comes twice, and whose numbers are numbers."""
+"""Bodies and paths that say one thing only: JSON in which no key comes twice, and whose numbers are numbers."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -11,7 +12,14 @@ from fastapi.routing import APIRoute
 
 from agent_md.executions.json_values import parse_strictly
 
-__all__ = ["StrictRoute"]
+__all__ = ["StrictRoute", "only_digits"]
+
+
+def only_digits(value: Any) -> Any:
+    """The number in a path as it came. Raises ValueError for one that is written otherwise."""
+    if isinstance(value, str) and not re.fullmatch("-?(0|[1-9][0-9]*)", value):
+        raise ValueError("a number in a path has only digits")
+    return value
 
 
 class StrictRoute(APIRoute):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from agent_md.tools.ask_user import AskUser
 from agent_md.tools.ask_user_question import AskUserQuestion
-from agent_md.tools.base import Tool
+from agent_md.tools.base import Tool, declared_digest
 from agent_md.tools.changes import FileDelete, FileEdit, FileMove, FileWrite
 from agent_md.tools.files import FileRead
 from agent_md.tools.globbing import FileGlob, Hidden, nothing_hidden
 from agent_md.tools.long_results import ResultRead
 from agent_md.tools.sandbox import Sandbox
 
-__all__ = ["BUILTIN_NAMES", "RESERVED_NAMES", "builtin_tools"]
+__all__ = ["BUILTIN_NAMES", "RESERVED_NAMES", "builtin_tools", "declared_digests"]
 
 _FILE_TOOLS = (FileRead, FileWrite, FileEdit, FileMove, FileDelete)
 
@@ -34,6 +34,11 @@ RESERVED_NAMES: frozenset[str] = BUILTIN_NAMES | {
     "skill_use",
 }
 """Every name that a tool of the product has in some agent; a custom or MCP tool that takes one is refused."""
+
+
+def declared_digests() -> dict[str, str]:
+    """Of the tools of `builtin_tools`, by name."""
+    return {tool.name: declared_digest(tool) for tool in (*_FILE_TOOLS, FileGlob, *_ASKING_TOOLS)}
 
 
 def builtin_tools(sandbox: Sandbox, hidden: Hidden = nothing_hidden) -> list[Tool]:

@@ -126,7 +126,7 @@ def test_respond_without_an_answer_asks_for_flags(folder: AgentFolder, file: Pat
     assert folder.cli("run", "cleaner").code == 3
     ended = folder.cli("respond", "1")
     assert (ended.code, ended.out) == (2, "")
-    assert "--yes, --no, --text, --choice, --edit or --answers" in ended.err
+    assert "--yes, --always, --no, --text, --choice, --edit or --answers" in ended.err
     assert folder.execution().status is Status.WAITING
 
 

@@ -15,7 +15,7 @@ from agent_md.cli.terminal.interruptible import run_interruptible
 from agent_md.cli.views.screen import Screen
 from tests.support.children import open_streams
 from tests.support.on_terminal import FunctionTerminal
-from tests.support.prompt_program import REQUESTS
+from tests.support.prompt_program import REQUESTS, granting
 
 __all__ = ["asking", "response_of"]
 
@@ -42,7 +42,7 @@ def response_of(terminal: FunctionTerminal) -> Any:
 
 def _ask(name: str) -> None:
     try:
-        response = run_interruptible(ask_request(REQUESTS[name], TerminalPrompt(Screen.of(sys.stdout))))
+        response = run_interruptible(ask_request(REQUESTS[name], TerminalPrompt(Screen.of(sys.stdout)), granting(name)))
         print(f"response: {json.dumps(response)}", flush=True)
     except PromptClosed as closed:
         print(f"closed: {closed}", flush=True)

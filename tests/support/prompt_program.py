@@ -12,8 +12,10 @@ import sys
 import threading
 from dataclasses import replace
 
+from agent_md.cli.asking.grant_prompt import Granting, local_granting
 from agent_md.cli.asking.prompt import PromptClosed, TerminalPrompt, ask_request
 from agent_md.cli.views.screen import Screen
+from agent_md.executions.grants import GrantOffer, GrantScope
 from agent_md.executions.model import (
     ExecutionId,
     Position,
@@ -42,6 +44,7 @@ CONFIRM = Request(
 ASKED = replace(CONFIRM, source=RequestSource.TOOL, tool_name=None, tool_args=None)
 REQUESTS = {
     "confirm": CONFIRM,
+    "offered": replace(CONFIRM, offer=GrantOffer("file_delete(output/*)", "digest", ("output/stale.log",))),
     "long": replace(CONFIRM, preview=Preview(diff="\n".join(f"+line {number}" for number in range(100)))),
     "huge": replace(CONFIRM, tool_args={"path": "a", "content": "x" * 3000 + "END"}),
     "input": replace(ASKED, kind=RequestKind.INPUT, message="Enter the report title:"),
@@ -72,6 +75,11 @@ REQUESTS = {
 }
 
 
+def granting(name: str) -> Granting:
+    """As in a session."""
+    return local_granting(REQUESTS[name], (GrantScope.SESSION, GrantScope.EXECUTION, GrantScope.AGENT))
+
+
 async def main(name: str, *, late: bool) -> int:
     loop = asyncio.get_running_loop()
     started = asyncio.Event()
@@ -80,7 +88,7 @@ async def main(name: str, *, late: bool) -> int:
         print("ready", flush=True)
         await started.wait()
     prompt = TerminalPrompt(Screen.of(sys.stdout))
-    asking = asyncio.create_task(ask_request(REQUESTS[name], prompt))
+    asking = asyncio.create_task(ask_request(REQUESTS[name], prompt, granting(name)))
     for number in (signal.SIGINT, signal.SIGUSR1):
         loop.add_signal_handler(number, asking.cancel)
     try:

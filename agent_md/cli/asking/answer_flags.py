@@ -7,16 +7,17 @@ from typing import Any
 
 from agent_md.cli.asking.answer_parsing import json_value
 from agent_md.errors import AnswerRefused, UsageError
+from agent_md.executions.grants import GrantScope
 from agent_md.executions.model import Request, RequestKind
 
-__all__ = ["ANSWER_FLAGS", "Given", "given_by"]
+__all__ = ["ANSWER_FLAGS", "Given", "given_by", "remember_by"]
 
-ANSWER_FLAGS = "--yes, --no, --text, --choice, --edit or --answers"
+ANSWER_FLAGS = "--yes, --always, --no, --text, --choice, --edit or --answers"
 
 _EXAMPLES = {"--edit": '{"path": "notes.txt"}', "--answers": '{"Which one?": "The first"}'}
 
 _FITS = {
-    RequestKind.CONFIRM: (("approved", "args"), "--yes, --no or --edit"),
+    RequestKind.CONFIRM: (("approved", "args"), "--yes, --always, --no or --edit"),
     RequestKind.INPUT: (("text",), "--text"),
     RequestKind.CHOICE: (("selected",), "--choice"),
     RequestKind.QUESTIONS: (("answers",), "--answers"),
@@ -31,6 +32,8 @@ class Given:
     key: str
     value: Any
     reason: str | None
+    remember: dict[str, str] | None = None
+    """What is to be allowed from now on, with an approval."""
 
     def response_to(self, request: Request) -> Any:
         """The response to a request. Raises AnswerRefused if its kind is answered by other flags."""
@@ -39,10 +42,11 @@ class Given:
             raise AnswerRefused(f"request {request.id} is of the kind {request.kind}: answer it with {flags}")
         if request.kind is RequestKind.CUSTOM:
             return self.value
-        reason = {} if self.reason is None else {"reason": self.reason}
+        given = {"reason": self.reason, "remember": self.remember}
+        beside = {name: value for name, value in given.items() if value is not None}
         if self.key == "args":
-            return {"approved": True, "args": self.value, **reason}
-        return {self.key: self.value, **reason}
+            return {"approved": True, "args": self.value, **beside}
+        return {self.key: self.value, **beside}
 
 
 def given_by(
@@ -54,9 +58,11 @@ def given_by(
     choice: list[str] | None,
     edit: str | None,
     answers: str | None,
+    remember: dict[str, str] | None = None,
 ) -> Given | None:
     """The one answer that these flags give; None without any. Raises UsageError for several, AnswerRefused for no JSON."""
-    found: list[tuple[str, Any]] = [("approved", approved) for approved, flag in ((True, yes), (False, no)) if flag]
+    approves = yes or remember is not None
+    found: list[tuple[str, Any]] = [("approved", value) for value, flag in ((True, approves), (False, no)) if flag]
     if text is not None:
         found.append(("text", text))
     if choice:
@@ -68,8 +74,19 @@ def given_by(
     if len(found) > 1:
         raise UsageError(f"give one answer: {ANSWER_FLAGS}")
     if reason is not None and (not found or found[0][0] not in ("approved", "args")):
-        raise UsageError("--reason goes with --yes, --no or --edit")
-    return Given(*found[0], reason) if found else None
+        raise UsageError("--reason goes with --yes, --always, --no or --edit")
+    return Given(*found[0], reason, remember) if found else None
+
+
+def remember_by(
+    *, always: bool, rule: str | None, scope: GrantScope | None, until: str | None
+) -> dict[str, str] | None:
+    """The `remember` of an answer by these flags; None without --always. Raises UsageError for others without it."""
+    given = {"rule": rule, "scope": scope and str(scope), "until": until}
+    remember = {name: value for name, value in given.items() if value is not None}
+    if remember and not always:
+        raise UsageError(f"{', '.join(f'--{name}' for name in remember)} goes with --always")
+    return remember if always else None
 
 
 def _object(option: str, text: str) -> dict[str, Any]:

@@ -16,6 +16,14 @@ from functools import partial
 from typing import Any, Protocol, TextIO, TypeVar, assert_never
 
 from agent_md.cli.asking.answer_parsing import parse_choice, parse_confirm, parse_json, parse_selection, parse_text
+from agent_md.cli.asking.grant_prompt import (
+    Granting,
+    Terms,
+    first_terms,
+    grant_question,
+    parse_step,
+    wants_grant,
+)
 from agent_md.cli.terminal.line_mode import LineMode
 from agent_md.cli.terminal.pager import pager_command, show_paged
 from agent_md.cli.terminal.standard_streams import person
@@ -24,7 +32,7 @@ from agent_md.cli.views.screen import Screen
 from agent_md.cli.views.visible_text import one_line, wrapped
 from agent_md.errors import AgentmdError, AnswerRefused
 from agent_md.executions.answers import validate_response
-from agent_md.executions.model import Drift, Request, RequestKind
+from agent_md.executions.model import Drift, Request, RequestKind, RequestSource
 
 __all__ = ["PromptClosed", "TerminalPrompt", "ask_request", "can_prompt"]
 
@@ -124,9 +132,15 @@ class TerminalPrompt:
 
 
 async def ask_request(
-    request: Request, prompt: TerminalPrompt, *, drift: Sequence[Drift] = (), now: float | None = None
+    request: Request,
+    prompt: TerminalPrompt,
+    granting: Granting,
+    *,
+    drift: Sequence[Drift] = (),
+    now: float | None = None,
 ) -> Any:
-    """The response that a human types to a request, of the shape its kind wants and already validated.
+    """The response that a human types to a request, of the shape its kind wants and already validated. `granting`: what
+    may be allowed from now on with an approval.
 
     Structured questions are put one after the other. Raises PromptClosed; cancel the task to withdraw the question.
     """
@@ -134,7 +148,7 @@ async def ask_request(
     parse: Callable[[str], Any]
     match request.kind:
         case RequestKind.CONFIRM:
-            parse = parse_confirm
+            return await _ask_confirmation(request, texts[0], prompt, granting)
         case RequestKind.INPUT:
             parse = parse_text
         case RequestKind.CHOICE:
@@ -152,6 +166,36 @@ async def ask_request(
         return response
 
     return await prompt.ask(texts[0], validated)
+
+
+async def _ask_confirmation(
+    request: Request, text: QuestionText, prompt: TerminalPrompt, granting: Granting
+) -> dict[str, Any]:
+    """Asks until there is a yes or a no; what is to be allowed from now on is settled in between."""
+
+    def parse(line: str) -> dict[str, Any] | Terms:
+        if request.source is RequestSource.GATE and wants_grant(line):
+            return first_terms(request, granting)
+        return parse_confirm(line)
+
+    while True:
+        answer = await prompt.ask(text, parse)
+        if not isinstance(answer, Terms):
+            return answer
+        remember = await _ask_grant(answer, prompt, granting)
+        if remember is not None:
+            return {"approved": True, "remember": remember}
+        text = QuestionText((), text.lines, text.prompt)
+
+
+async def _ask_grant(terms: Terms, prompt: TerminalPrompt, granting: Granting) -> dict[str, str] | None:
+    """What is to be remembered, as it was agreed to; None if nothing is."""
+    while True:
+        question = grant_question(terms, granting, prompt.screen.painter)
+        step = await prompt.ask(question, partial(parse_step, terms=terms, granting=granting))
+        if step.terms is None:
+            return terms.remember() if step.agreed else None
+        terms = step.terms
 
 
 async def _ask_all(

@@ -29,6 +29,7 @@ COMMANDS = {
     "logs": Place("logs", "logs", "Show executions, or everything that happened in one."),
     "validate": Place("validate", "validate", "Check agent files, models, keys, tools and rules."),
     "explain": Place("explain", "explain", "Show which calls of an agent ask you, and by which rule."),
+    "grants": Place("grants", "grants", "List what was allowed from now on in answers; revoke it."),
     "info": Place("info", "info", "Show the settings in effect, and where each came from."),
     "schedule": Place("schedule", "schedule", "Show when agents fire next; pause and resume them."),
     "checkpoint": Place("checkpoint", "checkpoint", "Show what the checkpoints take on the disk, and remove old ones."),

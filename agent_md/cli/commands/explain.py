@@ -16,14 +16,16 @@ from agent_md.cli.agent_notes import triggers_idle, without_server
 from agent_md.cli.command_context import WorkspaceOption, open_app, screen
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
+from agent_md.cli.views.grants import grant_text, state_text
 from agent_md.cli.views.screen import PLAIN, Screen, Style
 from agent_md.cli.views.tables import trigger_line
 from agent_md.cli.views.triggers import held_text, skip_rules, skipped_text
 from agent_md.cli.views.visible_text import fold, json_line, one_line, pad, width_of
 from agent_md.errors import InvalidArguments, ToolError
 from agent_md.executions.firings import TriggerState
-from agent_md.executions.model import Decision
-from agent_md.serialization import agent_detail, duration_text, trigger_shape
+from agent_md.executions.grants import Grant
+from agent_md.executions.model import Decision, Drift
+from agent_md.serialization import agent_detail, duration_text, grant_shape, trigger_shape
 from agent_md.tools.base import Tool
 
 __all__ = ["Explanation", "explain", "explained", "facts_of", "lines_of", "shape_of"]
@@ -51,6 +53,8 @@ class Explanation:
     trigger: TriggerState = field(default_factory=TriggerState)
     fires: tuple[str, ...] = ()
     """The next fires of its schedule, in its zone."""
+    grants: tuple[tuple[Grant, tuple[Drift, ...]], ...] = ()
+    """Those that have not ended, each with what suspends it."""
 
     def place_of(self, possible: Possible) -> str | None:
         """The file that has the rule; None when no rule decides, or the tool itself."""
@@ -90,6 +94,7 @@ def explained(app: App, spec: AgentSpec) -> Explanation:
         "built in" if origin == "default" else origin,
         custom=any(isinstance(tool, CustomTool) for tool in tools.values()),
         problems=tuple(str(problem) for problem in app.checks.problems(spec)),
+        grants=_grants(app, spec),
         notes=(
             *app.checks.trigger_problems(spec),
             *app.checks.notes(spec),
@@ -100,6 +105,12 @@ def explained(app: App, spec: AgentSpec) -> Explanation:
         trigger=app.trigger_state(spec),
         fires=tuple(app.next_fires(spec, _FIRES)),
     )
+
+
+def _grants(app: App, spec: AgentSpec) -> tuple[tuple[Grant, tuple[Drift, ...]], ...]:
+    found = app.reading_store.grants.listed(agents=[spec.name])
+    drift = app.drift_of_grants(found)
+    return tuple((grant, drift[grant.id]) for grant in found)
 
 
 def facts_of(tool: Tool) -> ToolFacts:
@@ -147,6 +158,7 @@ def shape_of(explanation: Explanation) -> dict[str, Any]:
             }
             for possible in explanation.calls
         ],
+        "grants": [grant_shape(grant, drift) for grant, drift in explanation.grants],
         "ask_themselves": [name for name in _ASKING_TOOLS if name in names],
         "confirm_timeout": duration_text(spec.confirm_timeout),
         "on_pending": spec.on_pending,
@@ -190,6 +202,8 @@ def _groups(explanation: Explanation) -> Iterator[tuple[str, list[tuple[str, str
         ("Runs, although a rule would ask", Decision.RUN, True),
         ("Asks you first", Decision.ASK, False),
     ):
+        if decision is Decision.ASK and explanation.grants:
+            yield "Runs for now, although a rule would ask", [_grant_row(*each) for each in explanation.grants]
         group = [p for p in calls if p.verdict.decision is decision and (p.verdict.source == "auto_approve") == lifted]
         if group:
             yield title, [(_label(possible), _reason(explanation, possible)) for possible in group]
@@ -202,6 +216,11 @@ def _groups(explanation: Explanation) -> Iterator[tuple[str, list[tuple[str, str
     asking = {p.tool for p in calls if p.verdict.decision is not Decision.REFUSE}.intersection(_ASKING_TOOLS)
     if asking:
         yield "Asks you something when it runs", [(", ".join(sorted(asking)), "")]
+
+
+def _grant_row(grant: Grant, drift: Sequence[Drift]) -> tuple[str, str]:
+    state = state_text(grant, drift)
+    return grant.rule, grant_text(grant) + (f" ({state})" if state else "")
 
 
 def _label(possible: Possible) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from agent_md.api.address import server_takes_over
 from agent_md.app import App
-from agent_md.cli.asking.answer_flags import ANSWER_FLAGS, given_by
+from agent_md.cli.asking.answer_flags import ANSWER_FLAGS, given_by, remember_by
 from agent_md.cli.command_context import WorkspaceOption, login, open_app, terminal
 from agent_md.cli.drive.event_follower import Showing
 from agent_md.cli.drive.run_output import choose_output
@@ -18,6 +18,7 @@ from agent_md.cli.terminal.output import note, say
 from agent_md.cli.views.questions import decision_text, drift_text, summary
 from agent_md.cli.views.visible_text import json_line, one_line
 from agent_md.errors import NeverAsked, SeveralOpen, UsageError
+from agent_md.executions.grants import DEFAULT_UNTIL, NEVER, GrantScope
 from agent_md.executions.model import Execution, ExecutionId, Request, Status
 from agent_md.ports import NewAnswer
 from agent_md.runner.responding import refuse_asked_again
@@ -37,6 +38,23 @@ def respond(
         ),
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Approve.")] = False,
+    always: Annotated[
+        bool, typer.Option("--always", help="Approve, and let calls like this one run without asking from now on.")
+    ] = False,
+    rule: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RULE", help="With --always: which calls, if not all that it proposes.", show_default=False
+        ),
+    ] = None,
+    scope: Annotated[
+        GrantScope | None,
+        typer.Option(help="With --always: of which executions; of the session, if there is one.", show_default=False),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help=f"With --always: how long, or {NEVER}; {DEFAULT_UNTIL}.", show_default=False),
+    ] = None,
     no: Annotated[bool, typer.Option("--no", help="Deny.")] = False,
     reason: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Why, with --yes, --no or --edit.", show_default=False)
@@ -79,6 +97,7 @@ def respond(
         if (
             yes
             or no
+            or always
             or everything
             or no_wait
             or any(each is not None for each in (reason, text, choice, edit, answers))
@@ -87,7 +106,10 @@ def respond(
         with open_app(workspace) as app:
             _retract(app, app.existing(ExecutionId(execution)), request, as_json=as_json)
         return
-    given = given_by(yes=yes, no=no, reason=reason, text=text, choice=choice, edit=edit, answers=answers)
+    remember = remember_by(always=always, rule=rule, scope=scope, until=until)
+    given = given_by(
+        yes=yes, no=no, reason=reason, text=text, choice=choice, edit=edit, answers=answers, remember=remember
+    )
     if given is None and (request is not None or everything or no_wait):
         raise UsageError(f"--request, --all and --no-wait go with an answer: {ANSWER_FLAGS}")
     if request is not None and everything:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from agent_md.app import App
+from agent_md.cli.asking.grant_prompt import local_granting
 from agent_md.cli.asking.prompt import PromptClosed, TerminalPrompt, ask_request
 from agent_md.cli.asking.scripted_answers import ScriptedAnswers
 from agent_md.cli.command_context import login
@@ -22,7 +23,8 @@ from agent_md.cli.terminal.output import note
 from agent_md.cli.terminal.standard_streams import divert_tool_output
 from agent_md.cli.views.questions import listed, summary, unasked, withdrawn
 from agent_md.errors import AnswerConflict, AnswerRefused, CannotGoOn, UsageError
-from agent_md.executions.answers import POLICY, validate_response
+from agent_md.executions.answers import POLICY
+from agent_md.executions.grants import scopes_of
 from agent_md.executions.model import (
     Claim,
     Execution,
@@ -201,7 +203,8 @@ class _Attendant:
         self._progress.pause()
         self._notices.tell([still.id for still in self._still_open()], request.agent, listed(request))
         drift = self._app.drift_of([request])[request.id]
-        asking = asyncio.create_task(ask_request(request, self._prompt, drift=drift, now=time.time()))
+        granting = local_granting(request, scopes_of(self._store.execution(self._id)))
+        asking = asyncio.create_task(ask_request(request, self._prompt, granting, drift=drift, now=time.time()))
         try:
             decided = await self._until_answered(asking, request)
         except PromptClosed:
@@ -213,8 +216,8 @@ class _Attendant:
             for line in withdrawn(decided, self._prompt.screen):
                 self._prompt.tell(line)
             return None
-        outcome, value = validate_response(request, asking.result())
-        claim = self._record([NewAnswer(request.id, outcome, value)], login())
+        answer = self._app.new_answer(self._store.execution(self._id), request, asking.result())
+        claim = self._record([answer], login())
         self._showing.output.prompted()
         return claim
 

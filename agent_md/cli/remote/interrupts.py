@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from agent_md.cli.remote.sessions_client import Interrupt
+from agent_md.executions.grants import GrantOffer
 from agent_md.executions.model import ExecutionId, Position, Preview, Request, RequestId, RequestKind, RequestSource
 
 __all__ = ["as_request"]
@@ -34,6 +35,7 @@ def as_request(interrupt: Interrupt, agent: str) -> Request:
         agent=agent,
         created_at=0.0,
         preview=_preview(interrupt.preview),
+        offer=GrantOffer(interrupt.proposed_rule, "") if isinstance(interrupt.proposed_rule, str) else None,
         **(content or _custom(interrupt)),
     )
 

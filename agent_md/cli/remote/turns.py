@@ -15,6 +15,7 @@ from functools import partial
 from itertools import chain, islice, repeat
 from typing import Any, TypeVar
 
+from agent_md.cli.asking.grant_prompt import remote_granting
 from agent_md.cli.asking.prompt import PromptClosed, TerminalPrompt, ask_request
 from agent_md.cli.exit_codes import CUT
 from agent_md.cli.remote.interrupts import as_request
@@ -251,7 +252,7 @@ class RemoteTurns:
 
     async def _typed(self, request: Request, interrupt: Interrupt, prompt: TerminalPrompt) -> Any:
         """What is typed at the prompt, while the server shows the question as open. Raises _Withdrawn, LeftWaiting."""
-        asking = asyncio.create_task(ask_request(request, prompt))
+        asking = asyncio.create_task(ask_request(request, prompt, remote_granting()))
         watching = asyncio.create_task(self._closed(interrupt.id))
         try:
             await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)

@@ -138,8 +138,10 @@ def _in_run(event: Event) -> Said | None:
 
 
 def called(event: Event) -> Said:
-    """A `tool_call`, its arguments whole."""
-    return "🔧", f"{one_line(event.data['tool_name'])} → {shown_json(event.data['args'])}", ()
+    """A `tool_call`, its arguments whole, and by which grant it runs although a rule would ask."""
+    grant = event.data.get("grant")
+    allowed = "" if grant is None else f" (allowed by grant {grant['id']} of {one_line(grant['given_by'])})"
+    return "🔧", f"{one_line(event.data['tool_name'])} → {shown_json(event.data['args'])}{allowed}", ()
 
 
 def result(event: Event, text: str, *, after: str = "") -> Said:

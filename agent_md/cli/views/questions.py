@@ -167,7 +167,7 @@ def decision_text(request: Request) -> str:
         case Outcome.APPROVED:
             edited, reason = answer.value.get("args"), answer.value.get("reason")
             how = f" with edited arguments {shown_json(edited)}" if edited is not None else ""
-            return f"approved by {by}{how}" + (f": {_prose(reason)}" if reason else "")
+            return f"approved by {by}{how}{_remembered(answer)}" + (f": {_prose(reason)}" if reason else "")
         case Outcome.DENIED:
             reason = (answer.value or {}).get("reason")  # a policy denies without a value what is no confirmation
             return f"denied by {by}" + (f": {_prose(reason)}" if reason else "")
@@ -179,6 +179,12 @@ def decision_text(request: Request) -> str:
             return f"cancelled by {by}"
         case unknown:
             assert_never(unknown)
+
+
+def _remembered(answer: Answer) -> str:
+    """What was allowed from now on with an approval."""
+    remember = answer.value.get("remember")
+    return "" if remember is None else f" and {one_line(remember['rule'])} from now on (grant {answer.grant_id})"
 
 
 def withdrawn(request: Request, screen: Screen) -> list[str]:

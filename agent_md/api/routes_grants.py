@@ -1,0 +1,49 @@
+"""Grants: what people allowed from now on when they answered, listed and revoked."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BeforeValidator
+
+from agent_md.api.context import Context, ServerContext
+from agent_md.api.errors import documented
+from agent_md.api.schemas import GrantEntry
+from agent_md.api.strict_body import StrictRoute, only_digits
+from agent_md.executions.grants import Grant, GrantId
+from agent_md.serialization import grant_shape
+
+__all__ = ["router"]
+
+_BY = "api"
+
+_Id = Annotated[int, BeforeValidator(only_digits), Path(description="The grant's number.")]
+
+router = APIRouter(tags=["grants"], route_class=StrictRoute)
+
+
+@router.get("/grants", response_model=list[GrantEntry], responses=documented(422))
+async def grants(
+    context: Context,
+    agent: str | None = None,
+    ended: Annotated[bool, Query(description="Also those that allow nothing any more.")] = False,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    offset: Annotated[int, Query(ge=0, le=2**62)] = 0,
+) -> list[dict[str, Any]]:
+    """What was allowed from now on, newest first."""
+    context.settle()
+    names = None if agent is None else context.names_like(agent)
+    return _shapes(context, context.store.grants.listed(agents=names, ended=ended, limit=limit, offset=offset))
+
+
+@router.delete("/grants/{grant_id}", response_model=GrantEntry, responses=documented(404, 422))
+async def revoke(context: Context, grant_id: _Id) -> dict[str, Any]:
+    """Ends it for calls of later messages, and for those that have not begun. One that has ended is left as it is."""
+    (shape,) = _shapes(context, [context.store.grants.revoke(GrantId(grant_id), by=_BY)])
+    return shape
+
+
+def _shapes(context: ServerContext, found: list[Grant]) -> list[dict[str, Any]]:
+    drift = context.app.drift_of_grants(found)
+    return [grant_shape(grant, drift[grant.id]) for grant in found]

@@ -1,0 +1,62 @@
+"""Grants for people: a table of them, and one in a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_md.cli.views.columns import columns
+from agent_md.cli.views.questions import drift_name
+from agent_md.cli.views.screen import PLAIN, Screen
+from agent_md.cli.views.visible_text import one_line
+from agent_md.executions.grants import Grant, GrantEnd, GrantScope
+from agent_md.executions.model import Drift
+
+__all__ = ["grant_text", "grants_table", "state_text"]
+
+
+def grants_table(rows: Sequence[tuple[Grant, Sequence[Drift]]], screen: Screen = PLAIN) -> list[str]:
+    """Grants in the given order: number, agent, rule, for whose calls, its end, who gave it; below one that does not hold
+    stands why. `Drift` is what suspends it."""
+    if not rows:
+        return ["No grants."]
+    cells = [
+        (
+            *(str(grant.id), one_line(grant.agent), one_line(grant.rule), _whose(grant)),
+            *("never" if grant.until is None else screen.date_time(grant.until), one_line(grant.given_by)),
+        )
+        for grant, _ in rows
+    ]
+    below = [state_text(grant, drift, screen) for grant, drift in rows]
+    titles = ("#", "Agent", "Allows", "For", "Ends", "Given by")
+    return columns(titles, cells, screen, yielding=(2, 3, 1, 5), below=below)
+
+
+def grant_text(grant: Grant, screen: Screen = PLAIN) -> str:
+    """Which grant it is, for whose calls and until when, on one line."""
+    until = "without end" if grant.until is None else f"until {screen.date_time(grant.until)}"
+    return f"grant {grant.id} of {one_line(grant.given_by)}, for {_whose(grant)}, {until}"
+
+
+def state_text(grant: Grant, drift: Sequence[Drift], screen: Screen = PLAIN) -> str:
+    """Why a grant does not hold; empty if it does."""
+    match grant.ended:
+        case GrantEnd.EXPIRED:
+            return "expired"
+        case GrantEnd.REVOKED:
+            at = "" if grant.ended_at is None else f" at {screen.date_time(grant.ended_at)}"
+            return f"revoked by {one_line(grant.ended_by or 'somebody')}{at}"
+        case GrantEnd.OVER:
+            return f"over: its {grant.scope} has ended"
+    if drift:
+        return f"suspended, since this has changed: {', '.join(map(drift_name, drift))}"
+    return ""
+
+
+def _whose(grant: Grant) -> str:
+    match grant.scope:
+        case GrantScope.EXECUTION:
+            return f"execution {grant.execution_id}"
+        case GrantScope.SESSION:
+            return f"session {one_line(grant.session_id or '')}"
+        case GrantScope.AGENT:
+            return "all executions"
