@@ -30,6 +30,7 @@ _MASKS = (
     (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
     (r"\bnext at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d", "next at TIME"),
     (r"\b\d\d:\d\d:\d\d\b", "TIME"),
+    (r"\b\d{4}-\d\d-\d\d TIME", "TIME"),
     (r"── \d{4}-\d\d-\d\d ──", "── DATE ──"),
     (rf" \(after {_DURATION}\)| and {_DURATION} of waiting for answers", ""),
     (_DURATION, "DURATION"),
