@@ -116,25 +116,30 @@ def pattern_of(text: str) -> tuple[str, str | None]:
 
 
 def fits(text: str, tool: str, value: str) -> bool | None:
-    """Whether a rule fits a call; None = that cannot be said."""
+    """Whether a rule fits a call; None = that cannot be said: what is there of its arguments may fit, and does not have to."""
     wanted, pattern = pattern_of(text)
     if wanted != tool or pattern is None:
         return wanted == tool
-    if tool == "vague":
-        return None
-    glob = pattern.removeprefix("to=") if tool == "exact" else pattern
+    glob = pattern if tool == "paths" else pattern.removeprefix("to=")
     expression = "".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in glob)
-    return re.fullmatch(expression, value) is not None
+    found = re.fullmatch(expression, value) is not None
+    return found if tool != "vague" else None
+
+
+def may_fit(text: str, tool: str, value: str) -> bool | None:
+    """As `fits`, for rules that ask or refuse: what fits as it is given is enough for them."""
+    as_given = text.startswith(tool) and fits(text.replace("vague", "exact"), "exact", value)
+    return True if tool == "vague" and as_given else fits(text, tool, value)
 
 
 def by_rules(spec: AgentSpec, tool: str, value: str) -> tuple[Decision, bool]:
     """The decision without grants, and whether a grant may change it."""
-    denied = [fits(text, tool, value) for text in spec.deny]
+    denied = [may_fit(text, tool, value) for text in spec.deny]
     if True in denied:
         return Decision.REFUSE, False
     if None in denied:
         return Decision.ASK, False
-    guards = [fits(text, tool, value) for text in (*spec.confirm, *spec.confirm_tools)]
+    guards = [may_fit(text, tool, value) for text in (*spec.confirm, *spec.confirm_tools)]
     if tool != "exact" and not any(found in (True, None) for found in guards):
         return Decision.RUN, False
     lifted = any(fits(text, tool, value) for text in spec.auto_approve)
@@ -346,7 +351,7 @@ def run_world(examples: int, steps: int) -> None:
 
 
 def test_nothing_runs_unasked_that_the_oracle_would_ask_for() -> None:
-    run_world(60, 30)
+    run_world(100, 30)
 
 
 @pytest.mark.stress
