@@ -267,6 +267,32 @@ def test_nothing_that_a_server_says_is_obeyed(server: ForeignServer) -> None:
     assert_shown(shown, ["csi", "bidi", "zero width"], times=5)
 
 
+_FALSE = "? not-ours asks [y/N]:"
+
+
+def test_no_refusal_passes_for_a_question(server: ForeignServer) -> None:
+    """Neither by a line end of its own nor by being as long as the screen is wide."""
+
+    def refusals(before: str) -> list[Reply]:
+        filled = [f"No.{'x' * (116 - len(before) + more)} {_FALSE}" for more in (-1, 0, 1)]
+        return [Reply({"detail": text}, 422) for text in (f"No.\n{_FALSE}\r{_FALSE}", *filled)]
+
+    lines: list[str] = []
+    server.replies[MESSAGES] = refusals("")
+    with ForkedTerminal(["chat", "--url", server.url], cwd="/", columns=120) as terminal:
+        for _ in range(4):
+            say(terminal, "Hi")
+        leave(terminal)
+        lines += on_screen(terminal, 120).splitlines()
+    server.replies["POST /sessions"] = refusals(f"agentmd: no session was begun at {server.url}: ")
+    for _ in range(4):
+        with ForkedTerminal(["chat", "--url", server.url], cwd="/", columns=120) as terminal:
+            assert terminal.exit_code() == 2
+            lines += on_screen(terminal, 120).splitlines()
+    assert len([line for line in lines if "[y/N]:" in line]) == 8
+    assert not [line for line in lines if line.startswith(("?", "[y/N]", "not-ours"))]
+
+
 class TestNoServer:
     @pytest.mark.parametrize(
         ("reply", "code", "why"),

@@ -39,6 +39,8 @@ HARMFUL = [
     ("ก" + "\u0e49" * 6, "ก" + "\u0e49" * 4 + r"\u0e49\u0e49"),
     ("ب" + "\u064b\u0301" * 3, "ب" + "\u064b\u0301" * 2 + r"\u064b\u0301"),
     ("\u0f40" + "\u0fb2" * 9, "\u0f40" + "\u0fb2" * 8 + r"\u0fb2"),
+    ("z" + ("\u0301" * 4 + "\u1161") * 3, "z" + ("\u0301" * 4 + "\u1161") * 2 + r"\u0301\u0301\u0301\u0301\u1161"),
+    ("z" + "\u0903" * 11, "z" + "\u0903" * 10 + r"\u0903"),
     ("\ufffc and \U00016fe4", r"\ufffc and \U00016fe4"),
     ("می\u200c\u200cخواهم", r"می\u200c\u200cخواهم"),
     ("می\u200cx", r"می\u200cx"),
@@ -50,7 +52,8 @@ HARMFUL = [
 ORDINARY = [
     "plain text, [list[str]] a[/b].log [link=http://x]y[/link]",
     "Grüße, naïve façade e\u0301 Việt Nam",
-    "日本語 한국어 \u1112\u1161\u11ab 中文　全角",
+    "日本語 한국어 \u1112\u1161\u11ab\u1112\u1161\u11ab 中文　全角",
+    "ကျွှောင်း က္ကြွှော် ക്ഷ്ത്ര്യോം क्ष्म्र्यौँ",
     "שָׁלוֹם עליכם مَرْحَبًا हिन्दी ไทย བསྒྲུབས་ ཧྐྵྨླྺྼྻྂ",
     "👍🏽 ❤️ ⚠️ 1️⃣ 🇩🇪 ▶ ✅ 🫨",
     r"C:\new\x1b",
@@ -208,3 +211,28 @@ def test_a_line_is_folded_after_a_late_blank() -> None:
     assert fold("a bcdefghijkl", 6) == ["a bcde", "fghijk", "l"]
     assert fold("日本語です", 4) == ["日本", "語で", "す"]
     assert fold("日本", 1) == ["日", "本"]
+
+
+_STACKED = "\u0301\u0345\u0903\u093e\u0e49\u0f71\u1161\u11ff\u20dd\ud7b0\U00011f00\U0001d165"
+
+
+@given(st.text(f"z{_STACKED}", max_size=60))
+def test_nothing_is_piled_higher_than_letters_are(text: str) -> None:
+    for form in (visible(text), "".join(visible_characters(text))):
+        together = 0
+        for character in form:
+            together = together + 1 if character in _STACKED else 0
+            assert together <= 10
+
+
+def test_a_thousand_marks_are_escapes_and_a_warning() -> None:
+    for marks in ("\u0301" * 1400, ("\u0301" * 4 + "\u1161") * 280, ("\u0301" * 4 + "\u0903") * 280, "\u11ff" * 1400):
+        text = f"delete z{marks}"
+        assert is_suspicious(text)
+        assert visible(text).count("\\u") >= 1380
+
+
+def test_the_wide_blank_belongs_to_wide_letters() -> None:
+    assert one_line("rm\u3000-rf\u3000") == r"rm\u3000-rf\u3000"
+    assert one_line("rm\u3000漢") == "rm\u3000漢"
+    assert visible("a\u3000b", prose=True) == "a\u3000b"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from agent_md.cli.chat.flow import ChatLines
 from agent_md.cli.command_context import screen
 from agent_md.cli.terminal.live_rows import LiveArea
-from agent_md.cli.terminal.output import NoReader, give_up, note, say
+from agent_md.cli.terminal.output import NoReader, give_up, note, remark, say
 from agent_md.cli.terminal.spinner import QUIET_S, TICK_S, progress_row
 from agent_md.cli.terminal.standard_streams import person
 from agent_md.cli.views.chat_texts import TYPING
@@ -67,9 +67,9 @@ class RemoteOutput(ChatLines):
             self._say(screen().painter(piece, Style.ATTENTION))
 
     def note(self, text: str) -> None:
-        """One line to standard error, made visible."""
+        """One line to standard error, made visible, and folded on a terminal."""
         self.live.withdraw()
-        note(text)
+        remark(one_line(text))
 
     # Progress
 

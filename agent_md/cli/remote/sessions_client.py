@@ -220,7 +220,7 @@ class SessionsClient:
             start = f"`agentmd start{'' if port is None else f' --port {port}'}`"
             text = f"nothing answers at {self._base}; is the server started there? {start}"
             return ServerUnreachable(text, may_be_done=may_be_done)
-        why = str(error) or ("it took too long" if "imeout" in type(error).__name__ else type(error).__name__)
+        why = one_line(str(error)) or ("it took too long" if "imeout" in type(error).__name__ else type(error).__name__)
         return ServerUnreachable(f"no answer from {self._base} ({why})", may_be_done=may_be_done)
 
     def _taken(self, answer: httpx.Response, data: bytes) -> Any:
@@ -234,7 +234,7 @@ class SessionsClient:
                 f"{self._base} wants a key, and {given}; set AGENTMD_API_KEY, or use --api-key", status
             )
         if 300 <= status < 400:
-            where = answer.headers.get("Location", "nowhere")
+            where = one_line(answer.headers.get("Location", "nowhere")[:_BRIEF])
             raise RequestRefused(
                 f"{self._base} sends to {where}, which is not followed; give the final address", status
             )
@@ -275,7 +275,12 @@ async def _read(answer: httpx.Response) -> bytes:
 
 
 def _detail(answer: httpx.Response, data: bytes) -> str:
-    """What an answer says of why: FastAPI's `detail`, which is a text or a list, else the beginning of what it is."""
+    """What an answer says of why, in one visible line: FastAPI's `detail`, which is a text or a list, else the beginning of
+    what it is."""
+    return one_line(_said(answer, data))
+
+
+def _said(answer: httpx.Response, data: bytes) -> str:
     text = data.decode(errors="replace").strip()
     try:
         said = parse_strictly(text)
@@ -328,4 +333,6 @@ def _text(value: Any) -> str | None:
 
 def _foreign(data: Any) -> ServerUnreachable:
     shown = data.decode(errors="replace") if isinstance(data, bytes) else _text(data) or "nothing"
-    return ServerUnreachable(f"this is no answer of the sessions interface: {shown[:_BRIEF]}", may_be_done=True)
+    return ServerUnreachable(
+        f"this is no answer of the sessions interface: {one_line(shown[:_BRIEF])}", may_be_done=True
+    )

@@ -72,10 +72,11 @@ def note(text: str) -> None:
 
 
 def remark(text: str) -> None:
-    """Lines for the person, to standard error; on a terminal folded at words."""
+    """Lines for the person, to standard error; on a terminal folded at words. What is folded is indented: a text of
+    others that is long enough must not begin a line of the screen, where questions do."""
     width = Screen.of(person(sys.stderr)).width
     for line in visible(text).split("\n"):
-        for piece in wrapped(line, width):
+        for piece in wrapped(line, width, hanging=2):
             note(piece.rstrip())
 
 

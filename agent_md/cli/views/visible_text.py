@@ -43,16 +43,24 @@ _STRAY_SELECTOR = rf"(?<![{_EMOJI}#*0-9])[\ufe0e\ufe0f]|(?<=[#*0-9])\ufe0e|(?<=[
 _BLANK = r"\u00a0\u1680\u2000-\u200a\u202f\u205f"
 """Blanks that pass for an ordinary one, and are another character for a program. Prose has them for its looks."""
 _UNSAFE = rf"[{_INVISIBLE}{_SURROGATE}]|{_STRAY_SELECTOR}"
-_ESCAPED = re.compile(rf"[{_CONTROL}{_BLANK}]|{_UNSAFE}")
+_WIDE_BLANK = "\u3000"
+"""The blank of Chinese and Japanese; beside a letter that is not wide it passes for two ordinary ones."""
+_ESCAPED = re.compile(rf"[{_CONTROL}{_BLANK}{_WIDE_BLANK}]|{_UNSAFE}")
 _ESCAPED_ASCII = re.compile(rf"[{_CONTROL}]")
 """What of that is in a text of ASCII alone, which is looked through much faster."""
 _JOINED_EMOJI = re.compile(rf"(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])")
-_MAYBE_PILE = re.compile(r"[^\w\s\x00-\u02ff]{5,}")
-"""No letters: where a pile of marks may be."""
+_JAMO = r"\u1160-\u11ff\ud7b0-\ud7ff"
+"""Vowels and ends of Korean syllables: letters that are put onto the one before them."""
+_MAYBE_PILE = re.compile(rf"(?:[^\w\s\x00-\u02ff]|[{_JAMO}]){{5,}}")
+"""No letters that stand for themselves: where a pile of marks may be."""
+_IS_JAMO = re.compile(rf"[{_JAMO}]")
 _HIGHEST_PILE = 4
 """Marks on one letter that are kept: higher piles cover the lines around them."""
 _HIGHEST_TIBETAN = 8
 """Tibetan writes letters of a syllable below one another; for Unicode they are marks."""
+_MOST_ON_ONE = 10
+"""Characters without a place of their own after one that has it: Indian and Burmese syllables have up to eight, of which
+some stand beside the letter."""
 _PADDING = r"(?<=\S)[^\S\n]{40}|\n{20}"
 """Blanks that push what follows out of sight; an indentation is none."""
 _SUSPICIOUS = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)|{_UNSAFE}|{_PADDING}")
@@ -91,6 +99,8 @@ def visible(text: str, *, one_line: bool = False, prose: bool = False) -> str:
             return character
         if prose and (unicodedata.category(character) == "Zs" or _joins(text, match.start(), emoji=True)):
             return character
+        if character == _WIDE_BLANK and _is_beside_wide(text, match.start()):
+            return character
         return _NAMED.get(character) or _escape(ord(character))
 
     if text.isascii():
@@ -122,6 +132,11 @@ def _joins(text: str, at: int, *, emoji: bool) -> bool:
     return _script(after) == script or (unicodedata.combining(before) == _VIRAMA and after not in tuple(_JOINERS))
 
 
+def _is_beside_wide(text: str, at: int) -> bool:
+    around = text[max(at - 1, 0) : at] + text[at + 1 : at + 2]
+    return any(unicodedata.east_asian_width(character) == "W" for character in around)
+
+
 def _script(character: str) -> int | None:
     """Which script that joins its letters a letter or mark belongs to."""
     if not character or unicodedata.category(character)[0] not in "LM":
@@ -135,12 +150,15 @@ def _script(character: str) -> int | None:
 
 def _bounded(run: str) -> Iterator[str]:
     """Each character of a text without letters, those marks as escapes that are too many on one letter."""
-    height = 0
+    height = together = 0
     for character in run:
-        is_mark = unicodedata.category(character) in ("Mn", "Me")
+        kind = unicodedata.category(character)
         highest = _HIGHEST_TIBETAN if "\u0f71" <= character <= "\u0fbc" else _HIGHEST_PILE
-        height = height + 1 if is_mark else 0
-        yield _escape(ord(character)) if height > highest else character
+        height = height + 1 if kind in ("Mn", "Me") else 0
+        # What this version of Unicode does not know may be a mark for the terminal.
+        has_no_place = kind in ("Mn", "Me", "Mc", "Cn") or _IS_JAMO.match(character) is not None
+        together = together + 1 if has_no_place else 0
+        yield _escape(ord(character)) if height > highest or together > _MOST_ON_ONE else character
 
 
 def one_line(text: str) -> str:
@@ -241,14 +259,15 @@ def _end_of_piece(text: str, start: int, end: int) -> int:
     return end if blank < 0 else blank + 1
 
 
-def wrapped(line: str, width: int | None) -> list[str]:
-    """A visible line of ours folded at blanks, further pieces indented as it is; None = any width. A painted line stays
-    as it is."""
+def wrapped(line: str, width: int | None, *, hanging: int = 0) -> list[str]:
+    """A visible line of ours folded at blanks, further pieces indented as it is, and by `hanging` more; None = any width.
+    A painted line stays as it is."""
     if width is None or "\x1b" in line or width_of(line) <= width:
         return [line]
     words = line.lstrip(" ")
     indent = " " * (len(line) - len(words))
-    return [f"{indent}{piece.rstrip()}" for piece in fold(words, max(_NARROWEST, width - len(indent)))]
+    pieces = fold(words, max(_NARROWEST, width - len(indent) - hanging))
+    return [f"{indent}{' ' * hanging * (at > 0)}{piece.rstrip()}" for at, piece in enumerate(pieces)]
 
 
 def counted(count: int, noun: str) -> str:
