@@ -16,6 +16,7 @@ from pathlib import Path
 
 from agent_md.errors import ConfigInvalid, ServerRunning, StateDirUnusable
 from agent_md.shortages import refuse_if_none_left
+from agent_md.stores.private_files import open_private, read_private, write_private
 from agent_md.stores.workers import close_in_children, close_lock
 from agent_md.system import SYSTEM, System, named, way_to_end
 
@@ -51,7 +52,7 @@ class ServerLock:
         """Takes the lock. Raises ServerRunning, naming the address, when a live server has it."""
         path = _lock_path(state_dir)
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             refuse_if_none_left(error, f"{path} cannot be made")
             raise StateDirUnusable(f"{path} cannot be made: {error.strerror}; the server was not started") from error
@@ -80,7 +81,7 @@ def server_alive(state_dir: Path, system: System = SYSTEM) -> bool:
 
 def _is_held(state_dir: Path) -> bool:
     try:
-        descriptor = os.open(_lock_path(state_dir), os.O_RDWR | os.O_CLOEXEC)
+        descriptor = open_private(_lock_path(state_dir), os.O_RDWR)
     except OSError:
         return False
     try:
@@ -98,7 +99,7 @@ def left_behind(state_dir: Path, system: System = SYSTEM) -> str:
     A fork that does not run Python's hooks, of a C library say, has the lock too, and keeps it beyond the server's death.
     """
     try:
-        pid, _, start = _lock_path(state_dir).read_text(encoding="ascii").strip().partition(" ")
+        pid, _, start = read_private(_lock_path(state_dir)).strip().partition(" ")
         if not pid.isdecimal() or not start or system.start_of(int(pid)) == start:
             return ""
     except (OSError, ValueError):
@@ -131,7 +132,7 @@ def _address_path(state_dir: Path) -> Path:
 def read_address(state_dir: Path) -> Address | None:
     """The addresses that a server wrote, None if there are none; only a live server's mean anything."""
     try:
-        data = json.loads(_address_path(state_dir).read_text(encoding="utf-8"))
+        data = json.loads(read_private(_address_path(state_dir)))
         return Address(**data)
     except (OSError, ValueError, TypeError):
         return None
@@ -147,12 +148,8 @@ def write_address(state_dir: Path, address: Address | None) -> None:
 
 
 def _write_private(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        temporary.replace(path)
+        write_private(path, text)
     except OSError as error:
         refuse_if_none_left(error, f"{path} cannot be written")
         raise StateDirUnusable(f"{path} cannot be written: {error.strerror}; the server does not serve") from error
@@ -162,7 +159,7 @@ def stored_key(state_dir: Path) -> tuple[str, Path]:
     """The key made for this workspace, made now if there is none, and the file that holds it."""
     path = state_dir / "api_key"
     try:
-        key = path.read_text(encoding="utf-8").strip()
+        key = read_private(path).strip()
     except FileNotFoundError:
         key = ""
     except (OSError, ValueError) as error:

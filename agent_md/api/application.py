@@ -30,7 +30,7 @@ _ROUTERS = (
 
 def make_application(context: ServerContext, key: str | None) -> FastAPI:
     """The application on an opened workspace; `key` is what clients on TCP must show."""
-    application = FastAPI(title="agentmd", version=__version__, description=_DESCRIPTION, redoc_url=None)
+    application = FastAPI(title="agentmd", version=__version__, description=_DESCRIPTION, docs_url=None, redoc_url=None)
     application.state.context = context
     for router in _ROUTERS:
         application.include_router(router)

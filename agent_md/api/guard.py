@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 __all__ = ["BODY_LIMIT", "OPEN_PATHS", "SIGNED_PATH", "BodyLimit", "KeyGuard"]
 
-OPEN_PATHS = frozenset({"/health", "/agents/{name}/health", "/docs", "/openapi.json"})
+OPEN_PATHS = frozenset({"/health", "/agents/{name}/health", "/openapi.json"})
 """Served without a key."""
 
 SIGNED_PATH = "/agents/{name}/hooks"

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_md.settings import Settings
+from agent_md.stores.private_files import open_private
 
 __all__ = ["log_to_file"]
 
@@ -32,8 +33,8 @@ class _LogFile(logging.handlers.RotatingFileHandler):
     def _open(self) -> io.TextIOWrapper:
         path = Path(self.baseFilename)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-        return super()._open()
+        descriptor = open_private(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        return io.TextIOWrapper(open(descriptor, "ab"), encoding="utf-8", errors="backslashreplace")
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Nothing."""
@@ -41,7 +42,7 @@ class _LogFile(logging.handlers.RotatingFileHandler):
 
 def _is_at(file: io.TextIOWrapper, path: str) -> bool:
     try:
-        return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+        return os.path.samestat(os.lstat(path), os.fstat(file.fileno()))
     except FileNotFoundError:
         return False
 
@@ -53,8 +54,6 @@ def log_to_file(settings: Settings) -> None:
         maxBytes=_LOG_BYTES,
         backupCount=1,
         delay=True,
-        encoding="utf-8",
-        errors="backslashreplace",
     )
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"))
     logging.getLogger().addHandler(handler)

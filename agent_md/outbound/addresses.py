@@ -12,10 +12,10 @@ _NOT_PUBLIC_4 = tuple(
     for network in (
         *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
         *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24"),
-        *("203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+        *("203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4", "168.63.129.16/32"),
     )
 )
-"""This network, private, shared (CGNAT), loopback, link-local, protocol assignments, documentation, the relays of 6to4,
+"""The last one is the platform of Azure, which hands out settings and keys to its machines. The others: this network, private, shared (CGNAT), loopback, link-local, protocol assignments, documentation, the relays of 6to4,
 benchmarks, multicast, reserved and broadcast."""
 
 _GLOBAL_UNICAST_6 = IPv6Network("2000::/3")

@@ -9,6 +9,7 @@ from agent_md.errors import StateDirUnusable
 from agent_md.settings import Settings
 from agent_md.shortages import refuse_if_none_left
 from agent_md.stores.local_disk import require_local_disk
+from agent_md.stores.private_files import write_private
 
 __all__ = ["make_state_dir"]
 
@@ -25,9 +26,8 @@ def make_state_dir(settings: Settings) -> None:
             require_local_disk(place, allowed=settings.allow_state_on, user_config=settings.user_config)
         _bind(folder, settings.workspace)
         ignore = folder / ".gitignore"
-        if not ignore.exists() or not ignore.stat().st_size:  # a full disk left it empty
-            ignore.touch(mode=0o600)
-            ignore.write_text("*\n", encoding="utf-8")
+        if not os.path.lexists(ignore) or not ignore.lstat().st_size:  # a full disk left it empty
+            write_private(ignore, "*\n")
     except OSError as error:
         refuse_if_none_left(error, f"the state folder {folder} cannot be used")
         raise StateDirUnusable(
@@ -42,9 +42,8 @@ def _bind(folder: Path, workspace: Path) -> None:
     if folder.resolve().is_relative_to(workspace.resolve()):
         return
     owner, mine = folder / "workspace", str(workspace.resolve())
-    if not owner.exists():
-        owner.touch(mode=0o600)
-        owner.write_text(mine, encoding="utf-8", errors="surrogateescape")
+    if not os.path.lexists(owner):
+        write_private(owner, mine)
     elif (other := owner.read_text(encoding="utf-8", errors="surrogateescape")) != mine:
         raise StateDirUnusable(
             f"the state folder {folder} belongs to the workspace {other}; give this one a `state_dir` of its own, "

@@ -205,9 +205,11 @@ def digest_of_bytes(data: bytes) -> str:
 
 
 def _keep_rights(descriptor: int, found: os.stat_result) -> None:
+    """Owner and mode of the file that is replaced; not the bits that let a program run as its owner or group: they were
+    given to other content."""
     with suppress(PermissionError):
         os.fchown(descriptor, found.st_uid, found.st_gid)
-    os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
+    os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & 0o777)
 
 
 def _cannot_move(source: PinnedPath, destination: PinnedPath, error: OSError) -> ToolError:

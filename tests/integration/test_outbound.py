@@ -49,6 +49,7 @@ async def get(url: str, names: Names | None = None, allow: Sequence[str] = (), *
     [
         *("127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "0", "10.0.0.1", "169.254.169.254"),
         *("[::1]", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[fe80::1]", "[::]", "100.64.0.1"),
+        *("168.63.129.16", "100.100.100.200", "192.0.0.192", "[fd00:ec2::254]", "[::ffff:168.63.129.16]"),
     ],
 )
 async def test_addresses_that_are_not_public_are_refused(host: str) -> None:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from agent_md.outbound.addresses import host_allowed, is_public, plain_host
 
-ODD_4 = [IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24")]
-"""Where versions of the library differ: single addresses that a registry calls global, and the relays of 6to4."""
+ODD_4 = [IPv4Network(network) for network in ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32")]
+"""Where versions of the library differ: single addresses that a registry calls global, and the relays of 6to4. Where it
+does not know what is served there: the platform of a cloud."""
 
 FORMS_OF_4 = ["::ffff:{}", "64:ff9b::{}"]
 HIDING_4 = ["::{}", "::ffff:0:{}", "64:ff9b:1::{}", "fe80::{}", "fd00::{}", "::1:{}"]

@@ -268,6 +268,14 @@ class TestWrite:
         assert stat.S_IMODE((workspace / "notes.txt").stat().st_mode) == 0o640
         assert stat.S_IMODE((workspace / "new.txt").stat().st_mode) == 0o640
 
+    @pytest.mark.parametrize("name", ["file_write", "file_edit"])
+    def test_new_content_does_not_run_as_somebody_else(
+        self, tools: dict[str, Tool], workspace: Path, name: str
+    ) -> None:
+        (workspace / "notes.txt").chmod(0o7755)
+        call(tools[name], **CHANGES[name])
+        assert stat.S_IMODE((workspace / "notes.txt").stat().st_mode) == 0o755
+
     def test_the_file_is_replaced_at_once(self, tools: dict[str, Tool], workspace: Path) -> None:
         with open(workspace / "notes.txt") as reader:
             call(tools["file_write"], path="notes.txt", content="x" * 10_000)

@@ -24,6 +24,7 @@ from agent_md.cli.views.visible_text import counted, json_line, one_line, visibl
 from agent_md.errors import AgentmdError, ConfigInvalid, ServerRunning, UsageError, codes_of
 from agent_md.own_python import python_command
 from agent_md.settings import load_settings
+from agent_md.stores.private_files import open_private, read_private
 
 if TYPE_CHECKING:
     from agent_md.api.server import Listen
@@ -135,7 +136,7 @@ def _start_detached(app: App, host: str | None, port: int | None, api_key: str |
     command, environ = _command(app, host, port, api_key)
     errors = app.settings.state_dir / "server.err"
     app.open()
-    with open(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+    with open(open_private(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as out:
         child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -163,7 +164,7 @@ def _start_detached(app: App, host: str | None, port: int | None, api_key: str |
 
 def _why_it_ended(code: int, errors: Path) -> AgentmdError:
     """The last that it said; with the exit code that it had."""
-    said = errors.read_text(errors="replace").strip().removeprefix("agentmd: ")
+    said = read_private(errors).strip().removeprefix("agentmd: ")
     kind = UsageError if code == codes_of(UsageError("")).exit else AgentmdError
     return kind(said or f"the server ended at once with exit code {code}")
 

@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO, cast
 
+from agent_md.stores.private_files import open_private
+
 __all__ = ["divert_tool_output", "person", "return_streams", "write_now"]
 
 _LARGEST = 5_000_000
@@ -87,8 +89,7 @@ def return_streams() -> None:
 
 def _open(path: Path) -> int:
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(path, flags, 0o600)
+        descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         if os.fstat(descriptor).st_size > _LARGEST:
             os.truncate(descriptor, 0)
     except OSError:
