@@ -9,7 +9,7 @@ import typer
 
 from agent_md.agents.names import name_key
 from agent_md.app import App
-from agent_md.cli.command_context import WorkspaceOption, login, open_app, screen
+from agent_md.cli.command_context import WorkspaceOption, login, open_app
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.grants import grants_table, state_text
@@ -64,7 +64,7 @@ def _show(app: App, agent: str | None, *, everything: bool, as_json: bool) -> No
     if as_json:
         say(json_line([grant_shape(grant, drift[grant.id]) for grant in found]))
         return
-    say(*grants_table([(grant, drift[grant.id]) for grant in found], screen()))
+    say(grants_table([(grant, drift[grant.id]) for grant in found]))
 
 
 def _revoke(app: App, grant_id: GrantId, *, as_json: bool) -> None:
@@ -75,6 +75,6 @@ def _revoke(app: App, grant_id: GrantId, *, as_json: bool) -> None:
         return
     named = f"Grant {grant.id}, {one_line(grant.rule)} of {one_line(grant.agent)},"
     if before.ended in (GrantEnd.EXPIRED, GrantEnd.REVOKED):
-        say(f"{named} had ended before: {state_text(grant, (), screen())}.")
+        say(f"{named} had ended before: {state_text(grant, ())}.")
     else:
         say(f"{named} is revoked: calls that have not begun ask again.")

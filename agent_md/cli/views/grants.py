@@ -3,47 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import tzinfo
+from typing import TYPE_CHECKING
 
-from agent_md.cli.views.columns import columns
+from agent_md.cli.views.listing import Listing
 from agent_md.cli.views.questions import drift_name
-from agent_md.cli.views.screen import PLAIN, Screen
+from agent_md.cli.views.times import date_time
 from agent_md.cli.views.visible_text import one_line
 from agent_md.executions.grants import Grant, GrantEnd, GrantScope
 from agent_md.executions.model import Drift
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 __all__ = ["grant_text", "grants_table", "state_text"]
 
 
-def grants_table(rows: Sequence[tuple[Grant, Sequence[Drift]]], screen: Screen = PLAIN) -> list[str]:
+def grants_table(rows: Sequence[tuple[Grant, Sequence[Drift]]], *, zone: tzinfo | None = None) -> RenderableType:
     """Grants in the given order: number, agent, rule, for whose calls, its end, who gave it; below one that does not hold
     stands why. `Drift` is what suspends it."""
     if not rows:
-        return ["No grants."]
+        return "No grants."
     cells = [
         (
             *(str(grant.id), one_line(grant.agent), one_line(grant.rule), _whose(grant)),
-            *("never" if grant.until is None else screen.date_time(grant.until), one_line(grant.given_by)),
+            *("never" if grant.until is None else date_time(grant.until, zone), one_line(grant.given_by)),
         )
         for grant, _ in rows
     ]
-    below = [state_text(grant, drift, screen) for grant, drift in rows]
+    below = [state_text(grant, drift, zone=zone) for grant, drift in rows]
     titles = ("#", "Agent", "Allows", "For", "Ends", "Given by")
-    return columns(titles, cells, screen, yielding=(2, 3, 1, 5), below=below)
+    return Listing(titles, cells, yielding=(2, 3, 1, 5), below=below)
 
 
-def grant_text(grant: Grant, screen: Screen = PLAIN) -> str:
+def grant_text(grant: Grant, *, zone: tzinfo | None = None) -> str:
     """Which grant it is, for whose calls and until when, on one line."""
-    until = "without end" if grant.until is None else f"until {screen.date_time(grant.until)}"
+    until = "without end" if grant.until is None else f"until {date_time(grant.until, zone)}"
     return f"grant {grant.id} of {one_line(grant.given_by)}, for {_whose(grant)}, {until}"
 
 
-def state_text(grant: Grant, drift: Sequence[Drift], screen: Screen = PLAIN) -> str:
+def state_text(grant: Grant, drift: Sequence[Drift], *, zone: tzinfo | None = None) -> str:
     """Why a grant does not hold; empty if it does."""
     match grant.ended:
         case GrantEnd.EXPIRED:
             return "expired"
         case GrantEnd.REVOKED:
-            at = "" if grant.ended_at is None else f" at {screen.date_time(grant.ended_at)}"
+            at = "" if grant.ended_at is None else f" at {date_time(grant.ended_at, zone)}"
             return f"revoked by {one_line(grant.ended_by or 'somebody')}{at}"
         case GrantEnd.OVER:
             return f"over: its {grant.scope} has ended"
