@@ -35,6 +35,7 @@ _MASKS = (
     (rf" \(after {_DURATION}\)| and {_DURATION} of waiting for answers", ""),
     (_DURATION, "DURATION"),
     (r"\bcli:[\w.-]+", "cli:LOGIN"),
+    (r"─{9,}", "─────────"),  # as wide as a table, which may have a name of this machine
 )
 _NUMBERS = ("pid", "uptime_seconds", "duration_ms")
 """Fields of JSON whose numbers are never the same."""
