@@ -293,6 +293,9 @@ class Sessions(Protocol):
     def count(self) -> int:
         """How many sessions there are, of all agents."""
 
+    def turns(self, agent: str, session_id: str) -> list[ExecutionId]:
+        """All its turns, oldest first; none if there is no such session."""
+
     def under_way(self, agent: str, session_id: str) -> list[ExecutionId]:
         """Its turns that have not ended, oldest first; none if there is no such session."""
 

@@ -286,10 +286,11 @@ def test_what_is_under_way_in_it_is_told_oldest_first(store: Store) -> None:
     start(store, agent="reader")
     running = start(store)
     assert store.sessions.under_way("writer", "s") == [waiting.id, running.id]
+    assert store.sessions.turns("writer", "s") == [waiting.id, waiting.id + 1, running.id]
     store.sessions.delete("writer", "s", by="api")
-    assert store.sessions.under_way("writer", "s") == []
+    assert store.sessions.under_way("writer", "s") == store.sessions.turns("writer", "s") == []
     store.sessions.create("writer", "s")
-    assert store.sessions.under_way("writer", "s") == []
+    assert store.sessions.under_way("writer", "s") == store.sessions.turns("writer", "s") == []
 
 
 def test_its_open_requests_are_those_of_its_turns_oldest_first(store: Store) -> None:

@@ -135,7 +135,7 @@ def test_what_looks_like_a_command_and_is_none_is_not_sent(bot: AgentFolder) -> 
         say(terminal, "/exti")
         terminal.expect("  there is no command /exti; did you mean /exit? To send it, put a blank before\n  it\n")
         say(terminal, "/compact")
-        terminal.expect("  there is no command /compact; there are /exit, /quit, /help. To send it, put\n")
+        terminal.expect("  there is no command /compact; there are /exit, /quit, /help, /clear,\n")
         say(terminal, " /compact")
         terminal.expect("✅ Hello.")
         say(terminal, "/Exit")

@@ -132,12 +132,17 @@ class MemorySessions:
         with self._state.lock:
             return sum(not row.deleted for row in self._rows.values())
 
-    def under_way(self, agent: str, session_id: str) -> list[ExecutionId]:
+    def turns(self, agent: str, session_id: str) -> list[ExecutionId]:
         with self._state.lock:
             row = self._rows.get((agent, session_id))
             if row is None or row.deleted:
                 return []
-            return sorted(t.id for t in self._turns(agent, session_id, row.floor) if not t.status.final)
+            return sorted(t.id for t in self._turns(agent, session_id, row.floor))
+
+    def under_way(self, agent: str, session_id: str) -> list[ExecutionId]:
+        with self._state.lock:
+            executions = self._state.executions
+            return [turn for turn in self.turns(agent, session_id) if not executions[turn].status.final]
 
     def open_requests(self, agent: str, session_id: str) -> list[Request]:
         with self._state.lock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NoReturn
 
@@ -14,16 +14,19 @@ from agent_md.cli.command_context import screen
 from agent_md.cli.exit_codes import INTERRUPTED
 from agent_md.cli.terminal.output import NoReader, note, say
 from agent_md.cli.terminal.signals import taken_over
-from agent_md.cli.views.visible_text import wrapped
+from agent_md.cli.views.visible_text import one_line, wrapped
+from agent_md.errors import UsageError
 
-__all__ = ["COMMANDS", "ChatLines", "ChatOver", "code_of_chat", "messages_to_agent", "nobody_reads"]
+__all__ = ["COMMANDS", "ChatLines", "ChatOver", "Commands", "code_of_chat", "messages_to_agent", "nobody_reads"]
 
 _ENDS = ("/exit", "/quit")
-_HELP = "/help"
-COMMANDS = (*_ENDS, _HELP)
+COMMANDS = (*_ENDS, "/help", "/clear", "/history", "/cost", "/agents", "/model")
 """What is obeyed when it is typed, and not sent."""
-_COMMAND = re.compile(r"/[a-z]+\s*")
+_COMMAND = re.compile(r"(?P<name>/[a-z]+)\s*|(?P<takes>/model)\s+(?P<argument>\S+)\s*")
 """What looks like a command; with a blank before it, it is a message."""
+
+Commands = Mapping[str, Callable[[str], Iterable[str]]]
+"""What each command does with its argument, which may be empty: its visible lines. Raises UsageError."""
 
 
 class ChatOver(BaseException):
@@ -59,7 +62,7 @@ class ChatLines:
 
 
 def messages_to_agent(
-    messages: Messages, tell: Callable[..., None], help_lines: Sequence[str], *, typed: bool
+    messages: Messages, tell: Callable[..., None], commands: Commands, *, typed: bool
 ) -> Iterator[str]:
     """The messages that are meant for the agent, as they were given; the commands among them are obeyed.
 
@@ -70,12 +73,19 @@ def messages_to_agent(
         word = text.strip()
         if word in _ENDS:
             raise ChatOver(0)
-        if typed and word == _HELP:
-            tell(*help_lines)
-        elif typed and _COMMAND.fullmatch(text):
-            tell(_no_command(word))
+        if typed and (found := _COMMAND.fullmatch(text)) is not None:
+            tell(*_obeyed(found["name"] or found["takes"], found["argument"] or "", commands))
         elif word:
             yield text
+
+
+def _obeyed(name: str, argument: str, commands: Commands) -> list[str]:
+    if name not in commands:
+        return [_no_command(name)]
+    try:
+        return list(commands[name](argument))
+    except UsageError as error:
+        return [f"  {one_line(str(error))}"]
 
 
 def _no_command(word: str) -> str:

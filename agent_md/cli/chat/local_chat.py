@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from agent_md.api.address import server_takes_over
 from agent_md.app import App
 from agent_md.cli.agent_notes import warn_unavailable
 from agent_md.cli.chat.flow import COMMANDS, ChatLines, ChatOver, code_of_chat, messages_to_agent, nobody_reads
+from agent_md.cli.chat.local_commands import ChatState, local_commands, used_since
 from agent_md.cli.chat.message_input import Messages, messages_of
 from agent_md.cli.command_context import screen, terminal
 from agent_md.cli.drive.drive_or_follow import attend
@@ -18,10 +19,9 @@ from agent_md.cli.drive.run_output import TextOutput
 from agent_md.cli.exit_codes import INTERRUPTED, WAITING
 from agent_md.cli.terminal.live_rows import LiveArea
 from agent_md.cli.terminal.output import NoReader, remark
-from agent_md.cli.views.chat_texts import HELP, beginning, continuing, totals, way_back
+from agent_md.cli.views.chat_texts import beginning, continuing, said_of, totals, way_back
 from agent_md.errors import ConversationBusy, ConversationWaiting, StoreError, UnknownSession, UsageError
-from agent_md.executions.chat_messages import chat_message
-from agent_md.executions.model import Claim, Execution, ExecutionId, Status, TriggerKind, Usage
+from agent_md.executions.model import Claim, Execution, ExecutionId, Status, TriggerKind
 
 __all__ = ["local_chat"]
 
@@ -57,14 +57,10 @@ class _Chat:
     def __init__(self, app: App, agent: str, session_id: str, messages: Messages, *, asks: bool) -> None:
         self._app = app
         self._store = app.store
-        self._agent = agent
-        self._session = session_id
+        self._state = ChatState(agent, session_id)
         self._messages = messages
         self._asks = asks
         self._lines = ChatLines(talks=asks)
-        self._exists = False
-        self._before: dict[ExecutionId, Usage] = {}
-        """What each turn had used when this chat took it up."""
 
     def run(self) -> int:
         """Takes turns until the messages end; gives the exit code."""
@@ -77,13 +73,13 @@ class _Chat:
         self._begin()
         self._finish_open_turns()
         code = 0
-        for text in messages_to_agent(self._messages, self._lines.explain, HELP, typed=self._asks):
+        for text in self._texts():
             try:
                 code = self._turn(text)
             except UnknownSession:
                 raise UnknownSession(
-                    f"the session {self._session} of {self._agent} was deleted meanwhile, and the agent knows nothing "
-                    f"of it any more. Your message was not sent; `agentmd chat {shlex.quote(self._agent)}` begins a "
+                    f"the session {self._state.session} of {self._state.agent} was deleted meanwhile, and the agent knows nothing "
+                    f"of it any more. Your message was not sent; `agentmd chat {shlex.quote(self._state.agent)}` begins a "
                     "new session"
                 ) from None
             except UsageError as error:
@@ -92,11 +88,16 @@ class _Chat:
                 remark(f"{error}\nYour message was not sent.")
         return 0 if self._asks else code
 
+    def _texts(self) -> Iterator[str]:
+        """The messages that are meant for the agent."""
+        commands = local_commands(self._app, self._state)
+        return messages_to_agent(self._messages, self._lines.explain, commands, typed=self._asks)
+
     # Turns
 
     def _turn(self, text: str) -> int:
         execution = self._start(text)
-        self._exists = True
+        self._state.exists = True
         model = str(self._app.spec_of(execution).model)
         return self._attend(execution.id, Claim(execution.id, self._app.worker, execution.epoch), model)
 
@@ -105,11 +106,12 @@ class _Chat:
         while True:
             try:
                 return self._app.start(
-                    self._agent,
+                    self._state.agent,
                     message=text,
+                    model=self._state.model,
                     trigger=TriggerKind.CHAT,
-                    session_id=self._session,
-                    session_must_exist=self._exists,
+                    session_id=self._state.session,
+                    session_must_exist=self._state.exists,
                     exclusive=True,
                 )
             except (ConversationBusy, ConversationWaiting):
@@ -117,8 +119,8 @@ class _Chat:
 
     def _attend(self, execution_id: ExecutionId, claim: Claim | None, model: str | None) -> int:
         shown = screen()
-        output = _TurnOutput(self._agent, shown, LiveArea.of(shown))
-        self._before.setdefault(execution_id, self._store.execution(execution_id).usage)
+        output = _TurnOutput(self._state.agent, shown, LiveArea.of(shown))
+        self._state.before.setdefault(execution_id, self._store.execution(execution_id).usage)
         showing = Showing(self._app, execution_id, output, new=model)
         may_drive: Callable[[], bool] = self._may_take_over if model is None else lambda: True
         code = attend(self._app, showing, claim, terminal(asks=self._asks), may_drive=may_drive)
@@ -147,7 +149,7 @@ class _Chat:
 
     def _open_turn(self) -> Execution | None:
         try:
-            turn = self._store.sessions.get(self._agent, self._session).turn
+            turn = self._store.sessions.get(self._state.agent, self._state.session).turn
         except UnknownSession:
             return None
         return turn if turn is not None and not turn.status.final else None
@@ -158,26 +160,19 @@ class _Chat:
     # What is told
 
     def _begin(self) -> None:
-        spec = self._app.registry.get(self._agent).spec
-        warn_unavailable(self._app, self._agent)
-        self._lines.tell(*beginning(self._agent, str(spec.model), self._session, screen(), asks=self._asks))
+        spec = self._app.registry.get(self._state.agent).spec
+        warn_unavailable(self._app, self._state.agent)
+        self._lines.tell(*beginning(self._state.agent, str(spec.model), self._state.session, screen(), asks=self._asks))
         with suppress(UnknownSession):
-            found = self._store.sessions.get(self._agent, self._session)
-            self._exists = True
-            messages = map(chat_message, self._store.sessions.messages(self._agent, self._session))
-            said = [(message["role"], str(message["content"])) for message in messages]
+            found = self._store.sessions.get(self._state.agent, self._state.session)
+            self._state.exists = True
+            said = said_of(self._store.sessions.messages(self._state.agent, self._state.session))
             self._lines.tell(*continuing(said, screen(), changed_at=found.changed_at))
         self._lines.tell("")
 
     def _end(self) -> None:
         with suppress(StoreError):  # what ended the chat is told by whoever raised it
-            if self._before:
-                turns = self._before.items()
-                self._lines.tell(totals([_since(before, self._store.execution(turn).usage) for turn, before in turns]))
-        if self._exists:
-            self._lines.tell(way_back([self._agent], self._session))
-
-
-def _since(before: Usage, now: Usage) -> Usage:
-    cost = None if before.cost_usd is None or now.cost_usd is None else now.cost_usd - before.cost_usd
-    return Usage(now.input_tokens - before.input_tokens, now.output_tokens - before.output_tokens, cost)
+            if self._state.before:
+                self._lines.tell(totals(used_since(self._app, self._state.before)))
+        if self._state.exists:
+            self._lines.tell(way_back([self._state.agent], self._state.session))

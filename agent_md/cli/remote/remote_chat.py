@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent_md.cli.asking.prompt import TerminalPrompt
-from agent_md.cli.chat.flow import COMMANDS, ChatOver, code_of_chat, messages_to_agent, nobody_reads
+from agent_md.cli.chat.flow import COMMANDS, ChatOver, Commands, code_of_chat, messages_to_agent, nobody_reads
 from agent_md.cli.chat.message_input import Messages, messages_of
 from agent_md.cli.command_context import screen, terminal
 from agent_md.cli.exit_codes import WAITING
+from agent_md.cli.remote.remote_commands import agents, cost, history, model, told
 from agent_md.cli.remote.remote_output import HELP, RemoteOutput
 from agent_md.cli.remote.sessions_client import Place, RemoteSession, SessionsClient, place_of
 from agent_md.cli.remote.turns import LeftWaiting, RemoteTurns, Stage
@@ -70,6 +71,7 @@ class _RemoteChat:
         self._messages = messages
         self._talks = prompt is not None
         self._output = RemoteOutput(place.name, talks=self._talks)
+        self._notices = Notices(users_terminal(os.environ, Path.home()))
         self._loop = asyncio.new_event_loop()
         self._session: RemoteSession | None = None
         self._empty = False
@@ -86,15 +88,38 @@ class _RemoteChat:
             self._end()
 
     def _talk(self) -> int:
-        turns = self._begin()
+        self._turns = self._begin()
         code = 0
-        for text in messages_to_agent(self._messages, self._output.explain, HELP, typed=self._talks):
+        for text in messages_to_agent(self._messages, self._output.explain, self._commands(), typed=self._talks):
             self._empty = False
-            code = self._attended(self._turn(turns, text), turns)
+            code = self._attended(self._turn(self._turns, text), self._turns)
             if self._output.lost and not self._talks:
                 nobody_reads(self._output.tell, code)
             self._output.tell("")
         return 0 if self._talks else code
+
+    def _commands(self) -> Commands:
+        return {
+            "/help": lambda _: HELP,
+            "/clear": lambda _: self._attended(told(self._cleared()), None),
+            "/history": lambda _: self._attended(told(history(self._client, self._turns.session_id)), None),
+            "/cost": lambda _: self._attended(told(cost(self._client, self._place, self._turns.session_id)), None),
+            "/agents": lambda _: self._attended(told(agents(self._client, self._place)), None),
+            "/model": lambda wanted: self._attended(told(model(self._client, self._place, wanted)), None),
+        }
+
+    async def _cleared(self) -> list[str]:
+        if self._empty:
+            return ["  This session is new: nothing was said in it."]
+        before, session = self._turns.session_id, await self._client.create()
+        self._session, self._empty, self._turns = session, True, self._turns_of(session)
+        left = way_back(["--url", self._place.base], before)
+        return [f"  {left}", f"  A new session, which knows nothing of what was said: {one_line(session.id)}"]
+
+    def _turns_of(self, session: RemoteSession) -> RemoteTurns:
+        asker = (lambda: TerminalPrompt(screen())) if self._talks else None
+        self._notices.know([str(interrupt.id) for interrupt in session.interrupts])
+        return RemoteTurns(self._client, session, self._place.name, self._output, asker, self._notices)
 
     async def _turn(self, turns: RemoteTurns, text: str) -> int:
         try:
@@ -119,10 +144,7 @@ class _RemoteChat:
             self._client.key = self._typed_key(refused)
             session = self._attended(self._opened(), None)
         self._session = session
-        asker = (lambda: TerminalPrompt(screen())) if self._talks else None
-        notices = Notices(users_terminal(os.environ, Path.home()))
-        notices.know([str(interrupt.id) for interrupt in session.interrupts])
-        turns = RemoteTurns(self._client, session, self._place.name, self._output, asker, notices)
+        turns = self._turns_of(session)
         self._output.tell(*beginning(self._place.name, self._place.base, session.id, screen(), asks=self._talks))
         self._attended(self._continued(session, under_way=turns.under_way), turns)
         self._output.tell("")

@@ -19,7 +19,7 @@ from agent_md.errors import RequestRefused, ServerUnreachable, UnknownSession, U
 from agent_md.executions.json_values import is_too_deep, parse_strictly
 from agent_md.executions.sessions import SessionStatus
 
-__all__ = ["Interrupt", "Place", "RemoteSession", "SaidMessage", "SessionsClient", "place_of"]
+__all__ = ["Interrupt", "Place", "RemoteSession", "SaidMessage", "SessionsClient", "place_of", "server_of"]
 
 _CONNECT_S = 10.0
 _ANSWER_S = 30.0
@@ -105,6 +105,12 @@ def place_of(url: str, agent: str | None = None) -> Place:
     return Place(base, agent or named or host, parts.scheme == "https", local)
 
 
+def server_of(base: str) -> tuple[str, str | None]:
+    """The address of the server that has the sessions of `base`, and the agent that they are with, if it is named."""
+    server, named, agent = base.rpartition("/agents/")
+    return (server, unquote(agent)) if named else (base, None)
+
+
 class SessionsClient:
     """The sessions of one place.
 
@@ -168,6 +174,11 @@ class SessionsClient:
         """Answers an interrupt. Unlike the others, raises RequestRefused with 404 for a session that is unknown."""
         await self._request("POST", f"{_path(session_id)}/resume", {"interrupt_id": interrupt_id, "value": value})
 
+    async def beside(self, path: str) -> Any:
+        """What the server of agentmd tells at a path that is none of sessions. Raises RequestRefused with 404 where the
+        server is another one."""
+        return await self._request("GET", path, base=server_of(self._base)[0])
+
     async def close(self) -> None:
         await self._http.aclose()
 
@@ -192,7 +203,9 @@ class SessionsClient:
                 raise
             raise UnknownSession(f"there is no session {session_id} at {self._base}, or it was deleted") from refused
 
-    async def _request(self, method: str, path: str, body: Any = None, patience: float = _ANSWER_S) -> Any:
+    async def _request(
+        self, method: str, path: str, body: Any = None, patience: float = _ANSWER_S, base: str | None = None
+    ) -> Any:
         headers = {"Accept": "application/json"}
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -204,7 +217,7 @@ class SessionsClient:
             async with (
                 asyncio.timeout(patience + _CONNECT_S),
                 self._http.stream(
-                    method, self._base + path, content=content, headers=headers, timeout=limits
+                    method, (base or self._base) + path, content=content, headers=headers, timeout=limits
                 ) as answer,
             ):
                 data = await _read(answer)

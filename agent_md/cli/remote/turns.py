@@ -101,6 +101,10 @@ class RemoteTurns:
         self._decided: set[str | int] = set()
 
     @property
+    def session_id(self) -> str:
+        return self._id
+
+    @property
     def under_way(self) -> bool:
         """Whether, when it was last looked at, a turn had not ended."""
         return self._session.status in (SessionStatus.RUNNING, SessionStatus.INTERRUPTED)

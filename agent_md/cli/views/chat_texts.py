@@ -5,17 +5,21 @@ A chat with a server says the same where it can."""
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from agent_md.cli.views.money import dollars
 from agent_md.cli.views.screen import PLAIN, Screen, Style
-from agent_md.cli.views.visible_text import counted, cut, one_line, visible
+from agent_md.cli.views.short_json import short_json
+from agent_md.cli.views.visible_text import counted, cut, fold, one_line, visible
+from agent_md.executions.chat_messages import chat_message
 from agent_md.executions.model import Usage
 
-__all__ = ["HELP", "TYPING", "beginning", "continuing", "totals", "way_back"]
+__all__ = ["HELP", "TYPING", "agent_lines", "beginning", "continuing", "conversation", "said_of", "totals", "way_back"]
 
 TYPING = (
     "  /exit, /quit or Ctrl-D ends the chat, /help shows this; any other text is a message.",
+    "  /clear begins a new session, /history shows this one, /cost what it took, /agents who there is, /model who answers.",
     "  Enter sends; Alt-Enter begins a new line; what is pasted waits for Enter. Up, down and Ctrl-R: earlier messages.",
 )
 HELP = (
@@ -23,7 +27,8 @@ HELP = (
     "  Ctrl-C clears what is typed; else it cancels a turn that runs, leaves a question open, or ends the chat.",
 )
 _WIDEST = 200
-_SIGNS = {"user": "👤", "assistant": "💬"}
+_INDENT = 5
+_SIGNS = {"user": "👤", "assistant": "💬", "call": "🔧"}
 
 
 def beginning(agent: str, reached: str, session_id: str, screen: Screen = PLAIN, *, asks: bool) -> list[str]:
@@ -64,6 +69,35 @@ def _quoted(role: str, text: str, screen: Screen) -> str:
     return screen.painter(
         cut(f"  {_SIGNS[role]} {visible(text.strip(), one_line=True, prose=True)}", screen.width or _WIDEST), Style.DIM
     )
+
+
+def said_of(messages: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Messages in stored form as pairs of role and text, each call of theirs as one of the role `call`."""
+    said: list[tuple[str, str]] = []
+    for stored in messages:
+        message = chat_message(stored)
+        said.append((message["role"], str(message["content"])))
+        said += [
+            ("call", f"{call['name']} {short_json(call['args'], _WIDEST)}")
+            for call in stored["data"].get("tool_calls") or ()
+        ]
+    return said
+
+
+def conversation(said: Sequence[tuple[str, str]], screen: Screen = PLAIN) -> Iterator[str]:
+    """All that was said, each message with a sign, folded; `said` as for `continuing`, and calls too, of the role `call`.
+    Messages of other roles, and those without a text, are left out."""
+    for role, text in said:
+        lines = visible(text.strip(), prose=True).split("\n") if text.strip() and role in _SIGNS else []
+        pieces = [piece for line in lines for piece in fold(line, screen.room(_INDENT))]
+        yield from (f"{f'  {_SIGNS[role]}' if at == 0 else ' ' * 4} {piece}" for at, piece in enumerate(pieces))
+
+
+def agent_lines(agents: Sequence[tuple[str, str]], mine: str, screen: Screen = PLAIN) -> Iterator[str]:
+    """Agents, as pairs of name and description; who is talked to, `mine`, is marked."""
+    for name, description in agents:
+        mark = "▶" if name == mine else " "
+        yield f"  {mark} {one_line(name)}  {screen.painter(one_line(description), Style.DIM)}".rstrip()
 
 
 def totals(usages: Sequence[Usage]) -> str:

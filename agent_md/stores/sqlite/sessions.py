@@ -134,10 +134,16 @@ class SqliteSessions:
     def count(self) -> int:
         return int(self._db.one("SELECT count(*) FROM sessions WHERE deleted_at IS NULL")[0])
 
+    def turns(self, agent: str, session_id: str) -> list[ExecutionId]:
+        return self._turns(agent, session_id, "TRUE")
+
     def under_way(self, agent: str, session_id: str) -> list[ExecutionId]:
+        return self._turns(agent, session_id, ACTIVE)
+
+    def _turns(self, agent: str, session_id: str, condition: str) -> list[ExecutionId]:
         rows = self._db.all(
             f"SELECT x.id FROM sessions s JOIN executions x ON {_OF_SESSION}"
-            f" WHERE s.deleted_at IS NULL AND s.agent = ? AND s.session_id = ? AND {ACTIVE} ORDER BY x.id",
+            f" WHERE s.deleted_at IS NULL AND s.agent = ? AND s.session_id = ? AND {condition} ORDER BY x.id",
             *(agent, session_id),
         )
         return [ExecutionId(row[0]) for row in rows]
