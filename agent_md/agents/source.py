@@ -13,8 +13,8 @@ _MISTAKES_SHOWN = 50
 _PASTE_LIMIT = 300
 """Longest line that is given back to be pasted; longer ones are only named."""
 
-_OF_A_SECRET = re.compile(r"\b(api_key|secret|token)\b")
-"""A line with one of these is never given back: mistakes are also logged."""
+_OF_A_SECRET = re.compile(r"\b(api_key|secret|token)\b(?!.*\$\{)")
+"""A line with one of these is never given back, since mistakes are also logged; a placeholder is no secret."""
 _PLAIN_IN_SINGLE_QUOTES = re.compile(r"[^\x00-\x1f\x7f-\x9f]*[\"\\][^\x00-\x1f\x7f-\x9f]*")
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 

@@ -68,7 +68,7 @@ def test_a_workspace_without_agents(folder: AgentFolder) -> None:
     )
     for command in ("list", "validate"):
         assert folder.cli(command).out == "No agents yet: `agentmd new NAME` makes one.\n"
-    assert folder.cli("list", "--json").out == '{"agents": [], "invalid": []}\n'
+    assert folder.cli("list", "--json").out == '{"agents": [], "invalid": [], "notes": []}\n'
 
 
 @pytest.mark.parametrize("name", ["todo", "todo.md", "./todo.md", "./todo"])

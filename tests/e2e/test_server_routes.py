@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.support.gates import GATES, open_gate, until_begun
+from tests.support.processes import Cli
 from tests.support.server import Server, respond, run, take, wait_for
 from tests.support.waiting import until
 from tests.support.world import World
@@ -64,6 +65,10 @@ class TestShapes:
             assert run(server.client)
             log = (server.workspace / ".agentmd/agentmd.log").read_text()
             assert f"invalid agent file: {told.data['error']} (worker stays as it was when it was valid last)" in log
+            told_of_it = (
+                "1 file cannot be used (`agentmd list` says why); an agent stays as it was when its file was valid"
+            )
+            assert told_of_it in Cli(server.workspace)("status").out
             path.write_text(whole)
             (mended,) = take(events, 1, "agents_changed")
             assert (mended.data["event"], mended.data["agent_name"]) == ("updated", "worker")

@@ -207,31 +207,37 @@ def status(
     with open_app(workspace, lenient=True) as app:
         folder = app.settings.state_dir
         address = read_address(folder) if server_alive(folder) else None
-        left = left_behind(folder)
-    info = None if address is None else _ask(address, "GET", "/info")
-    if address is None or info is None:
+        info = None if address is None else _ask(address, "GET", "/info")
+        if address is None or info is None:
+            _say_that_none_answers(address, left_behind(folder), as_json=as_json)
+            raise typer.Exit(1)
         if as_json:
-            say(json_line({"running": False}))
-        else:
-            say("No server is running." if address is None else f"Process {address.pid} does not answer.")
-            if left:
-                note(left)
-        raise typer.Exit(1)
+            jobs = (_ask(address, "GET", "/scheduler") or {}).get("jobs", [])
+            say(json_line({"running": True, "socket": address.socket, "url": address.url, **info, "jobs": jobs}))
+            return
+        _announce(app, address, skips=True)
+        active, waiting = info["active_executions"], info["waiting_executions"]
+        say(
+            f"agentmd {info['version']}, process {info['pid']}, up {info['uptime_seconds']:.0f} s; "
+            f"{info['agents_enabled']} of {info['agents_loaded']} agents enabled",
+            f"{counted(active, 'execution')} queued or running, "
+            f"{waiting} {'waits' if waiting == 1 else 'wait'} for an answer",
+            *(visible(text, one_line=True) for text in _problems(info)),
+        )
+        if invalid := len(app.registry.invalid):
+            say(
+                f"{counted(invalid, 'file')} cannot be used (`agentmd list` says why); "
+                "an agent stays as it was when its file was valid last"
+            )
+
+
+def _say_that_none_answers(address: Address | None, left: str, *, as_json: bool) -> None:
     if as_json:
-        jobs = (_ask(address, "GET", "/scheduler") or {}).get("jobs", [])
-        say(json_line({"running": True, "socket": address.socket, "url": address.url, **info, "jobs": jobs}))
+        say(json_line({"running": False}))
         return
-    _announce(app, address, skips=True)
-    say(
-        f"agentmd {info['version']}, process {info['pid']}, up {info['uptime_seconds']:.0f} s; "
-        f"{info['agents_enabled']} of {info['agents_loaded']} agents enabled"
-    )
-    active, waiting = info["active_executions"], info["waiting_executions"]
-    say(
-        f"{counted(active, 'execution')} queued or running, "
-        f"{waiting} {'waits' if waiting == 1 else 'wait'} for an answer"
-    )
-    say(*(visible(text, one_line=True) for text in _problems(info)))
+    say("No server is running." if address is None else f"Process {address.pid} does not answer.")
+    if left:
+        note(left)
 
 
 def _problems(info: dict[str, Any]) -> Iterator[str]:
