@@ -13,14 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-from fastapi import FastAPI
-
 from agent_md import __version__
 from agent_md.api.address import Address, ServerLock, socket_path, stored_key, write_address
 from agent_md.api.application import make_application
 from agent_md.api.context import ServerContext
 from agent_md.api.descriptors import connection_limit, tell_exhaustion_seldom
+from agent_md.api.web_servers import WebServers
 from agent_md.app import App
 from agent_md.engines.hub import Hub
 from agent_md.engines.local import DriveAlone, LocalEngine
@@ -35,8 +33,6 @@ _GRACE_S = 3.0
 """How long what runs may take to end."""
 _HAND_OVER_S = 10.0
 """How long what runs may take to where nothing of it is in flight, before the server starts itself anew."""
-_CONNECTIONS_S = 1
-_BACKLOG = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +75,6 @@ def serve(app: App, listen: Listen, on_ready: Callable[[Address], None], drive_a
         lock.close()
 
 
-class _Server(uvicorn.Server):
-    """Signals are ours: a stop is the same whoever asks for it."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.listening = asyncio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.listening.set()
-
-
 async def _serve(
     app: App,
     sockets: list[socket.socket],
@@ -125,13 +105,13 @@ async def _serve(
 
     engine = LocalEngine(app.store, app.runner(), hub, app.worker, max_concurrent=places, drive_alone=drive_alone)
     context = ServerContext(app, hub, engine, told_to_stop)
-    server = _Server(_uvicorn_config(make_application(context, key)))
+    server = WebServers(make_application(context, key), sockets, connection_limit())
     engine.sweep()
     triggers = app.trigger_loop(hub.stored, context.firing_skipped)
     context.watches = app.watch_loop(triggers.look)
     await context.watches.begin()
     driving = asyncio.create_task(engine.run())
-    serving = asyncio.create_task(server.serve(sockets))
+    serving = asyncio.create_task(server.serve())
     beside = [hub.run(), context.reloading.loop.run(), context.sweep(), app.webhooks().run(hub)]
     beside += [triggers.run(), context.watches.run(), context.expire_sessions()]
     watching = [asyncio.create_task(part) for part in beside]
@@ -150,7 +130,7 @@ async def _serve(
     if reason is not None:
         await _until_either(engine.stop(_HAND_OVER_S, hand_over=True), ordered.wait())
     context.finish()
-    server.should_exit = True
+    server.stop()
     await asyncio.gather(engine.stop(_GRACE_S), serving, return_exceptions=True)
     for task in (*watching, listening, stopped):
         task.cancel()
@@ -167,18 +147,6 @@ async def _until_either(*waits: Coroutine[Any, Any, object]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _uvicorn_config(application: FastAPI) -> uvicorn.Config:
-    return uvicorn.Config(
-        application,
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        backlog=_BACKLOG,
-        limit_concurrency=connection_limit(),
-        timeout_graceful_shutdown=_CONNECTIONS_S,
-    )
 
 
 @contextlib.contextmanager

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
+import socket
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -55,6 +57,28 @@ def test_a_key_that_cannot_be_read_opens_nothing(asking: World) -> None:
     assert refused.code == 2, refused
     assert "remove it, and a new one is made" in refused.err
     assert not (state / "server.json").exists()
+
+
+def test_half_sent_requests_do_not_shut_out_the_socket(asking: World) -> None:
+    """300 of them, without a key, where the server may have 256 files open."""
+
+    def few_files() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+
+    with Server(asking.workspace, "--port", "0", prepare=few_files) as server:
+        place = urllib.parse.urlsplit(server.address["url"])
+        opened = []
+        try:
+            for _ in range(300):
+                half = socket.create_connection((place.hostname, place.port), timeout=20)
+                opened.append(half)
+                half.sendall(b"GET /agents HTTP/1.1\r\nHo")
+            number = run(server.client)
+            wait_for(server.client, number, "waiting")
+            assert _status(f"{server.address['url']}/health") == 200
+        finally:
+            for half in opened:
+                half.close()
 
 
 def test_a_forked_child_does_not_hold_the_address(asking: World) -> None:

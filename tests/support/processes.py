@@ -38,7 +38,6 @@ _LATE = (
     "langchain_core.tracers.stdout",
     "typer._adapters",
     "uvicorn.lifespan.off",
-    "uvicorn.protocols.http.auto",
     "uvicorn.protocols.websockets.auto",
 )
 

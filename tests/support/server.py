@@ -6,7 +6,7 @@ import http.client
 import json
 import signal
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,10 +133,13 @@ class Server:
         *args: str,
         env: Mapping[str, str] | None = None,
         kill_before_write: int | None = None,
+        prepare: Callable[[], None] | None = None,
     ) -> None:
         self.workspace = workspace
         self.state = workspace / ".agentmd"
-        self.process = Cli(workspace).start("start", *args, env=env, kill_before_write=kill_before_write)
+        self.process = Cli(workspace).start(
+            "start", *args, env=env, kill_before_write=kill_before_write, prepare=prepare
+        )
         until(lambda: self._ready() or self.process.ended)
         if not self.process.ended:
             self.client = Client(Path(self.address["socket"]))

@@ -1,0 +1,81 @@
+"""The listeners of the server: one for its own user by the Unix socket, one for whoever reaches its TCP address."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, cast
+
+import uvicorn
+from fastapi import FastAPI
+
+from agent_md.api.tcp_connections import ConnectionQuota, TcpConnection, TcpLimits
+
+__all__ = ["WebServers"]
+
+_CONNECTIONS_S = 1
+_BACKLOG = 512
+
+
+class WebServers:
+    """One application on several sockets. What comes by TCP has at most half of the connections, and limits of its own,
+    so that it takes nothing from the Unix socket."""
+
+    def __init__(
+        self, application: FastAPI, sockets: Sequence[socket.socket], most: int, limits: TcpLimits | None = None
+    ) -> None:
+        """`most` connections together; with `limits` for those by TCP."""
+        self.listening = asyncio.Event()
+        """Set when all take connections."""
+        by_tcp = [sock for sock in sockets if sock.family != socket.AF_UNIX]
+        tcp = partial(TcpConnection, quota=ConnectionQuota(most // 2), limits=limits or TcpLimits())
+        for_tcp = _config(application, None, tcp)
+        for_user = _config(application, most // 2 if by_tcp else most)
+        self._servers = [(_Server(for_tcp if sock in by_tcp else for_user), sock) for sock in sockets]
+
+    async def serve(self) -> None:
+        """Serves until `stop`, or until one of them fails."""
+        async with asyncio.TaskGroup() as group:
+            for server, sock in self._servers:
+                group.create_task(server.serve([sock]))
+            for server, _ in self._servers:
+                await server.listening.wait()
+            self.listening.set()
+
+    def stop(self) -> None:
+        """Takes no more connections; those that are open have a second."""
+        for server, _ in self._servers:
+            server.should_exit = True
+
+
+class _Server(uvicorn.Server):
+    """Signals are ours: a stop is the same whoever asks for it."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
+
+
+def _config(application: FastAPI, most: int | None, connection: Any = "h11") -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
+        http=cast(Any, connection),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        backlog=_BACKLOG,
+        limit_concurrency=most,
+        timeout_graceful_shutdown=_CONNECTIONS_S,
+    )
