@@ -38,6 +38,7 @@ __all__ = [
     "hook_path",
     "invalid_shape",
     "iso_time",
+    "listed_session_shape",
     "refusal_shape",
     "request_shape",
     "retraction_shape",
@@ -195,6 +196,19 @@ def unknown_call_shape(call: Call) -> dict[str, Any]:
         "note": None if settled is None else settled.note,
         "settled_by": None if settled is None else settled.settled_by,
         "settled_at": None if settled is None else iso_time(settled.settled_at),
+    }
+
+
+def listed_session_shape(session: Session, turns: int) -> dict[str, Any]:
+    """A conversation, and how many turns it has."""
+    return {
+        "session_id": session.id,
+        "agent_id": session.agent,
+        "status": str(session.status),
+        "turns": turns,
+        "last_execution_id": None if session.turn is None else session.turn.id,
+        "created_at": iso_time(session.created_at),
+        "changed_at": iso_time(session.changed_at),
     }
 
 

@@ -51,7 +51,18 @@ def test_commands_options_and_values(work: AgentFolder) -> None:
     assert {"run", "respond", "new", "explain", "completion"} <= set(values(work, ""))
     assert values(work, "re") == ["respond", "resume", "retry"]
     assert values(work, "run", "cleaner", "--") == [
-        *("--message", "--detach", "--quiet", "--json", "--on-ask", "--answers-from-script", "--help")
+        *(
+            "--message",
+            "--session",
+            "--fresh",
+            "--model",
+            "--detach",
+            "--quiet",
+            "--json",
+            "--on-ask",
+            "--answers-from-script",
+            "--help",
+        )
     ]
     assert "--quiet" not in values(work, "run", "-q", "-")
     assert values(work, "run", "x", "--on-ask", "") == ["wait", "deny", "fail"]

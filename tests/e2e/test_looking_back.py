@@ -1,4 +1,5 @@
-"""What was run, said and answered before: filters of `logs`. All on one workspace, which is only read."""
+"""What was run, said and answered before: filters of `logs`, and `sessions`. Most on one workspace, which is
+only read."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import time
 
 import pytest
 
+from agent_md.executions.model import Status
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.processes import Finished
 
@@ -84,3 +86,78 @@ def test_filters_that_cannot_be(past: AgentFolder, args: list[str], message: str
 def test_refused_runs_since_a_time(past: AgentFolder) -> None:
     assert past.cli("logs", "--refused", "--since", str(time.localtime().tm_year)).code == 2
     assert past.cli("logs", "--refused", "--since", "1h").out == "Nothing was refused.\n"
+
+
+def test_sessions_are_listed_and_shown(past: AgentFolder) -> None:
+    (listed,) = json.loads(past.cli("sessions", "--json").out)
+    assert {**listed, "created_at": None, "changed_at": None} == {
+        "session_id": "garden",
+        "agent_id": "teller",
+        "status": "idle",
+        "turns": 1,
+        "last_execution_id": 4,
+        "created_at": None,
+        "changed_at": None,
+    }
+    table = past.cli("sessions", "TELLER").out
+    assert [" ".join(line.split()).rsplit(" ", 3)[0] for line in table.splitlines()[2:]] == ["garden teller idle 1"]
+    assert past.cli("sessions", "cleaner").out == "No sessions.\n"
+    shown = past.cli("sessions", "show", "garden")
+    assert shown.out == (
+        "Session garden of teller: idle, 1 turn, 0 tokens, $0.0000\n"
+        "  👤 Begin.\n"
+        "  💬 Es war einmal.\n"
+        "What was done in its turns: agentmd logs -e ID, of 4\n"
+        "This session goes on with: agentmd chat teller --session garden\n"
+    )
+    said = json.loads(past.cli("sessions", "show", "garden", "--agent", "teller", "--json").out)["messages"]
+    assert [(message["role"], message["content"]) for message in said] == [
+        ("user", "Begin."),
+        ("assistant", "Es war einmal."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["show"], "say which session: agentmd sessions show ID"),
+        (["delete"], "say which session: agentmd sessions delete ID"),
+        (["drop", "garden"], "'drop' is nothing that can be done to a session; there are show and delete"),
+        (["show", "nowhere"], "there is no session nowhere, or it was deleted; `agentmd sessions` lists them"),
+        (["delete", "garden", "--agent", "cleaner"], "there is no session garden of cleaner"),
+        (["nobody"], 'there is no agent "nobody"'),
+    ],
+)
+def test_sessions_that_are_not_there(past: AgentFolder, args: list[str], message: str) -> None:
+    refused = past.cli("sessions", *args)
+    assert (refused.code, refused.out) == (2, "")
+    assert message in refused.err
+
+
+def test_a_workspace_without_sessions(folder: AgentFolder) -> None:
+    assert folder.cli("sessions").out == "No sessions.\n"
+    assert folder.cli("sessions", "delete", "x").code == 2
+    assert not (folder.path / ".agentmd").exists()
+
+
+def test_a_session_is_deleted_with_its_turn_under_way_and_its_logs_stay(folder: AgentFolder) -> None:
+    folder.file("a.txt")
+    asks = [{"calls": [call("file_delete", path="a.txt")]}, {"text": "Done."}]
+    for name in ("one", "two"):
+        folder.agent(name, asks)
+        assert folder.cli("run", name, "--session", "shared").code == 3
+    unclear = folder.cli("sessions", "delete", "shared")
+    assert unclear.code == 2
+    assert "have a session shared; name one with --agent" in unclear.err
+    deleted = folder.cli("sessions", "delete", "shared", "--agent", "one")
+    assert (deleted.code, deleted.err) == (0, "")
+    assert deleted.out == (
+        "The session shared of one is deleted. Its executions stay in the logs.\n"
+        "Execution 1, its turn under way, was cancelled.\n"
+    )
+    assert folder.execution(1).status is Status.ABORTED
+    assert folder.execution(2).status is Status.WAITING
+    assert [item["agent_id"] for item in json.loads(folder.cli("sessions", "--json").out)] == ["two"]
+    assert "aborted" in folder.cli("logs", "-e", "1").out
+    gone = json.loads(folder.cli("sessions", "delete", "shared", "--json").out)
+    assert gone == {"session_id": "shared", "agent_id": "two", "cancelled": [2]}

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from agent_md.cli.command_context import WorkspaceOption, login, open_app
-from agent_md.cli.drive.silent_observer import Silent
 from agent_md.cli.option_values import execution_number
 from agent_md.cli.terminal.output import say
 from agent_md.executions.model import ExecutionId
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["cancel"]
-
-_CANCEL_PATIENCE_S = 2.0
-
-_POLL_S = 0.05
 
 
 def cancel(
@@ -33,22 +24,15 @@ def cancel(
 
     Example: agentmd cancel 42
     """
+    from agent_md.cli.drive.closing import close_cancelled
+
     with open_app(workspace, drives=True, lenient=True) as app:
         asked = app.existing(ExecutionId(execution))
         current = app.store.request_cancel(asked.id, login())
         if current.status.final:
             say(f"Execution {execution} had ended before: {current.status}.")
             return
-        claim = app.store.claim_to_cancel(current.id, app.worker)
-        if claim is not None:
-            import asyncio
-
-            app.worked_on.add(current.id)
-            asyncio.run(app.runner().advance(claim, Silent()))
-        deadline = time.monotonic() + _CANCEL_PATIENCE_S
-        while not app.store.execution(current.id).status.final and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
-        ended = app.store.execution(current.id)
+        ended = close_cancelled(app, current.id)
         if ended.status.final:
             say(f"Execution {execution} is {ended.status}.")
         else:

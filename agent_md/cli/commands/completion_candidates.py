@@ -199,7 +199,8 @@ def _asking(request: Request) -> Candidate:
 
 def _sessions(workspace: _Workspace, typed: _Typed) -> Iterator[Candidate]:
     if workspace.store is not None:
-        found = workspace.store.sessions.listed(agent=typed.arguments[0] if typed.arguments else None)
+        named = typed.arguments if typed.path != ("sessions",) else []  # that one takes the agent as an option
+        found = workspace.store.sessions.listed(agent=named[0] if named else None)
         newest = sorted(found, key=lambda session: session.changed_at, reverse=True)[:_NEWEST]
         yield from (Candidate(each.id, one_line(each.agent)) for each in newest if one_line(each.id) == each.id)
 

@@ -1,0 +1,28 @@
+"""Closing an execution that is to be cancelled: here, if nobody drives it, else by whoever does."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from agent_md.app import App
+from agent_md.cli.drive.silent_observer import Silent
+from agent_md.executions.model import Execution, ExecutionId
+
+__all__ = ["close_cancelled"]
+
+_PATIENCE_S = 2.0
+_POLL_S = 0.05
+
+
+def close_cancelled(app: App, execution_id: ExecutionId) -> Execution:
+    """Ends an execution for which `Store.request_cancel` was called. Gives it as it is when it has ended, or after two
+    seconds, in which whoever drives it may not have obeyed."""
+    claim = app.store.claim_to_cancel(execution_id, app.worker)
+    if claim is not None:
+        app.worked_on.add(execution_id)
+        asyncio.run(app.runner().advance(claim, Silent()))
+    deadline = time.monotonic() + _PATIENCE_S
+    while not (current := app.store.execution(execution_id)).status.final and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    return current
