@@ -1,23 +1,34 @@
 """What keeps an agent in bounds keeps it so however it is started: one table of settings, one of ways to start.
 
-A new setting is a row of `SETTINGS`, a new way to start one of `WAYS`; each setting is tried with each way, on one server.
+A new setting is a row of `SETTINGS`, a new way to start one of `WAYS`; each setting is tried with each way, at one server.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from agent_md.executions.model import Execution, RequestKind, Status
+from agent_md.agents.spec import Trigger
+from agent_md.app import App
+from agent_md.executions.model import Execution, ExecutionId, RequestKind, Status, TriggerKind
+from agent_md.settings import load_settings
+from agent_md.stores.sqlite.store import SqliteStore
+from agent_md.stores.workers import LockWorkers
+from agent_md.triggers.schedules import schedule_digest
 from tests.support.agent_folder import AgentFolder, call
+from tests.support.chatting import Piped
 from tests.support.hooks import SECRET, github
-from tests.support.server import Server, run
+from tests.support.server import Client, Server, respond, run
 from tests.support.waiting import until
 
 WRITE = call("file_write", path="box/written.txt", content="x")
+READ = call("file_read", path="box/there.txt")
+SPENT = {"calls": [READ], "usage": {"input": 60, "output": 40, "cost": 0.5}}
 ENDED: Mapping[str, Any] = {"text": "Done."}
 
 
@@ -32,19 +43,26 @@ class Setting:
     outcomes: Sequence[str | None]
     asked: Sequence[RequestKind] = ()
     written: bool = False
+    error: str = ""
+    """How the reason begins that it gives when it does not succeed."""
+    denied: bool = False
+    """Whether its open request is denied then, which ends it, and nothing was done."""
 
 
 SETTINGS = {
-    "the default guard": Setting("", [{"calls": [WRITE]}, ENDED], Status.WAITING, [None], [RequestKind.CONFIRM]),
-    "confirm": Setting(
-        "confirm: [file_read]",
-        [{"calls": [call("file_read", path="box/there.txt")]}, ENDED],
-        Status.WAITING,
-        [None],
-        [RequestKind.CONFIRM],
+    "default-guard": Setting(
+        "", [{"calls": [WRITE, READ]}, ENDED], Status.WAITING, [None, "done"], [RequestKind.CONFIRM], denied=True
     ),
-    "auto_approve": Setting(
-        "auto_approve: [file_write]", [{"calls": [WRITE]}, ENDED], Status.SUCCESS, ["done"], written=True
+    "confirm": Setting(
+        "confirm: ['file_read(box/*)']", [{"calls": [READ]}, ENDED], Status.WAITING, [None], [RequestKind.CONFIRM]
+    ),
+    "auto-approve": Setting(
+        "auto_approve: ['file_write(box/*)']\nconfirm: [file_read]",
+        [{"calls": [WRITE, READ]}, ENDED],
+        Status.WAITING,
+        ["done", None],
+        [RequestKind.CONFIRM],
+        written=True,
     ),
     "deny": Setting("auto_approve: '*'\ndeny: [file_write]", [{"calls": [WRITE]}, ENDED], Status.SUCCESS, ["refused"]),
     "paths": Setting(
@@ -53,17 +71,30 @@ SETTINGS = {
         Status.SUCCESS,
         ["refused"],
     ),
-    "a limit": Setting(
-        "confirm: []\nsettings: {max_tool_calls: 1}",
-        [*[{"calls": [call("file_read", path="box/there.txt")]}] * 2, ENDED],
+    "calls": Setting(
+        "settings: {max_tool_calls: 1}",
+        [{"calls": [READ, READ]}, ENDED],
         Status.ABORTED,
         ["done", "refused"],
+        error="max_tool_calls is 1",
     ),
-    "timeout": Setting("settings: {timeout: 1}", [{"delay": "60s", "text": "Late."}], Status.TIMEOUT, []),
-    "confirm_timeout": Setting(
+    "tokens": Setting(
+        "settings: {max_execution_tokens: 100}", [SPENT, ENDED], Status.ABORTED, ["done"], error="max_execution_tokens"
+    ),
+    "money": Setting(
+        "settings: {max_cost_usd: 0.5}", [SPENT, ENDED], Status.ABORTED, ["done"], error="max_cost_usd is $0.5"
+    ),
+    "timeout": Setting(
+        "settings: {timeout: 1}",
+        [{"delay": "60s", "text": "Late."}],
+        Status.TIMEOUT,
+        [],
+        error="settings.timeout: 1 s of work are used up",
+    ),
+    "confirm-timeout": Setting(
         "confirm_timeout: 1s", [{"calls": [WRITE]}, ENDED], Status.SUCCESS, ["denied"], [RequestKind.CONFIRM]
     ),
-    "ask_user": Setting(
+    "ask-user": Setting(
         "auto_approve: '*'",
         [{"calls": [call("ask_user", question="Which?")]}, ENDED],
         Status.WAITING,
@@ -75,92 +106,166 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Way:
-    """The `trigger` of an agent, and what starts it once."""
+    """What starts each of these agents once, and by what its executions say that they were started. With a `trigger` it
+    has agents of its own; unless `served` it comes before there is a server."""
 
-    trigger: str
-    start: Callable[[AgentFolder, Server, str], object]
+    start: Callable[[AgentFolder, Sequence[str], Client], object]
+    kind: TriggerKind = TriggerKind.MANUAL
+    trigger: str | None = None
+    served: bool = True
 
-
-def _run(folder: AgentFolder, server: Server, name: str) -> None:
-    assert folder.cli("run", name, "--detach").code == 0
-
-
-def _say(folder: AgentFolder, server: Server, name: str) -> None:
-    session = server.client.post(f"/agents/{name}/sessions", {}).body["session_id"]
-    said = server.client.post(f"/agents/{name}/sessions/{session}/messages", {"role": "user", "content": "Go."})
-    assert said.status == 202, said
+    def agents(self, key: str) -> dict[str, str]:
+        """The names of its agents by their settings."""
+        return {setting: f"{setting}-{key}" if self.trigger else setting for setting in SETTINGS}
 
 
-def _deliver(folder: AgentFolder, server: Server, name: str) -> None:
-    answer = server.client.request("POST", f"/agents/{name}/hooks", headers=github(b"{}"), raw=b"{}")
-    assert answer.status == 202, answer
+def _run(folder: AgentFolder, names: Sequence[str], _: Client) -> None:
+    for name in names:
+        folder.cli("run", name, "--quiet")
 
 
-def _hold_schedule(folder: AgentFolder, server: Server, name: str) -> None:
-    """It starts by itself; once is enough."""
-    until(lambda: server.client.get(f"/agents/{name}/runs").body)
-    server.client.post("/scheduler/pause", {"agent": name})
+def _chat(folder: AgentFolder, names: Sequence[str], _: Client) -> None:
+    for name in names:
+        Piped(folder, name).end("Go.\n")
+
+
+def _queue(folder: AgentFolder, names: Sequence[str], _: Client) -> None:
+    """What a server leaves that ends before it drives them."""
+    with closing(App(load_settings(folder.path, environ={}, cwd=folder.path, home=folder.path / "nobody"))) as app:
+        for name in names:
+            app.start(name, claimed=False)
+
+
+def _die_and_resume(folder: AgentFolder, names: Sequence[str], _: Client) -> None:
+    for name in names:
+        assert folder.cli("run", name, kill_before_write=25).killed
+    folder.cli("resume", "--all")
+
+
+def _request(folder: AgentFolder, names: Sequence[str], client: Client) -> None:
+    for name in names:
+        run(client, agent=name)
+
+
+def _say(folder: AgentFolder, names: Sequence[str], client: Client) -> None:
+    for name in names:
+        session = client.post(f"/agents/{name}/sessions", {}).body["session_id"]
+        assert client.post(f"/agents/{name}/sessions/{session}/messages", {"content": "Go."}).status == 202
+
+
+def _deliver(folder: AgentFolder, names: Sequence[str], client: Client) -> None:
+    for name in names:
+        answer = client.request("POST", f"/agents/{name}/hooks", headers=github(b"{}"), raw=b"{}")
+        assert answer.status == 202, answer
+
+
+def _save(folder: AgentFolder, names: Sequence[str], _: Client) -> None:
+    for name in names:
+        folder.file(f"boxes/{name}/now.new")
+
+
+def _miss(folder: AgentFolder, names: Sequence[str], _: Client) -> None:
+    """A server saw the schedules a day and a half ago, so that one fire of each was missed, which the next one makes up
+    for."""
+    state = folder.path / ".agentmd"
+    past = time.time() - 36 * 3600
+    store = SqliteStore(state / "agentmd.db", workers=LockWorkers(state / "workers"), clock=lambda: past)
+    for name in names:
+        store.firings.follow(name, TriggerKind.SCHEDULE, schedule_digest(Trigger(type="schedule", every=24 * 3600.0)))
+    store.close()
 
 
 WAYS = {
-    "run": Way("{type: manual}", _run),
-    "http": Way("{type: manual}", lambda folder, server, name: run(server.client, agent=name)),
-    "message": Way("{type: manual}", _say),
-    "schedule": Way("{type: schedule, every: 1s}", _hold_schedule),
-    "watch": Way(
-        "{type: watch, paths: [box/*.new], debounce: 1s}",
-        lambda folder, server, name: folder.file(f"boxes/{name}/now.new"),
-    ),
-    "webhook": Way('{type: webhook, secret: "${HOOK_SECRET}"}', _deliver),
+    "run": Way(_run, served=False),
+    "chat": Way(_chat, TriggerKind.CHAT, served=False),
+    "resume": Way(_die_and_resume, served=False),
+    "restart": Way(_queue, served=False),
+    "http": Way(_request, TriggerKind.API),
+    "message": Way(_say, TriggerKind.API),
+    "webhook": Way(_deliver, TriggerKind.WEBHOOK, '{type: webhook, secret: "${HOOK_SECRET}"}'),
+    "watch": Way(_save, TriggerKind.WATCH, "{type: watch, paths: [box/*.new], debounce: 1s}"),
+    "schedule": Way(_miss, TriggerKind.SCHEDULE, "{type: schedule, every: 1d}", served=False),
 }
 
 
-def name_of(setting: str, way: str) -> str:
-    return f"{setting} {way}".replace(" ", "-")
+class Table:
+    """A workspace where an agent was started for each setting and way."""
+
+    def __init__(self, folder: AgentFolder) -> None:
+        self.folder = folder
+        self.client = Client(folder.path / "nowhere")
+        self._begun: dict[tuple[str, str], ExecutionId] = {}
+        """By setting and way, where several ways have one agent."""
+
+    def write_agents(self, *, triggered: bool) -> None:
+        for key, way in WAYS.items():
+            if (way.trigger is not None) is triggered:
+                for setting, name in way.agents(key).items():
+                    bounds = f"paths: {{box: boxes/{name}}}\non_pending: parallel\ntrigger: {way.trigger or '{type: manual}'}"
+                    self.folder.agent(name, SETTINGS[setting].turns, f"{SETTINGS[setting].lines}\n{bounds}")
+                    self.folder.file(f"boxes/{name}/there.txt")
+
+    def start(self, *, served: bool, triggered: bool) -> None:
+        for key, way in WAYS.items():
+            if (way.served, way.trigger is not None) == (served, triggered):
+                agents = way.agents(key)
+                way.start(self.folder, list(agents.values()), self.client)
+                if not triggered:
+                    self._begun |= {(setting, key): self._newest(name) for setting, name in agents.items()}
+
+    def _newest(self, agent: str) -> ExecutionId:
+        with self.folder.store() as store:
+            return store.executions(agent=agent, limit=1)[0].id
+
+    def settled(self, setting: str, key: str, status: Status) -> Execution:
+        """The execution when it has this status, or has ended."""
+
+        def found() -> list[Execution]:
+            number = self._begun.get((setting, key))
+            with self.folder.store() as store:
+                name = WAYS[key].agents(key)[setting]
+                executions = store.executions(agent=name, ids=None if number is None else [number])
+            return [execution for execution in executions if execution.status.final or execution.status is status]
+
+        until(found)
+        (execution,) = found()
+        return execution
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[AgentFolder, Server]]:
-    """A server that started an agent for each setting and way."""
-    folder = AgentFolder(tmp_path_factory.mktemp("ways") / "ws")
-    agents = [(name_of(setting, way), SETTINGS[setting], WAYS[way]) for setting in SETTINGS for way in WAYS]
-    for name, setting, way in agents:
-        bounds = f"paths: {{box: boxes/{name}}}\ntrigger: {way.trigger}"
-        folder.agent(name, setting.turns, f"{setting.lines}\n{bounds}")
-        folder.file(f"boxes/{name}/there.txt")
-    with Server(folder.path, env={"HOOK_SECRET": SECRET}) as server:
-        for name, _, way in agents:
-            way.start(folder, server, name)
-        yield folder, server
-
-
-def first_execution(folder: AgentFolder, name: str, status: Status) -> Execution:
-    def found() -> list[Execution]:
-        with folder.store() as store:
-            return [x for x in store.executions(agent=name)[-1:] if x.status is status or x.status.final]
-
-    until(found)
-    return found()[0]
+def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
+    table = Table(AgentFolder(tmp_path_factory.mktemp("ways") / "ws"))
+    table.write_agents(triggered=False)
+    table.start(served=False, triggered=False)
+    table.write_agents(triggered=True)
+    table.start(served=False, triggered=True)
+    with Server(table.folder.path, env={"HOOK_SECRET": SECRET}) as server:
+        table.client = server.client
+        table.start(served=True, triggered=False)
+        table.start(served=True, triggered=True)
+        yield table
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_a_setting_holds(served: tuple[AgentFolder, Server], setting: str, way: str) -> None:
-    folder, _ = served
-    expected, name = SETTINGS[setting], name_of(setting, way)
-    execution = first_execution(folder, name, expected.status)
-    assert execution.status is expected.status, execution.error
-    with folder.store() as store:
-        outcomes = [None if found.outcome is None else str(found.outcome) for found in store.calls(execution.id)]
-        asked = [request.kind for request in store.requests(execution.id)]
-    assert (outcomes, asked) == (list(expected.outcomes), list(expected.asked))
-    assert (folder.path / f"boxes/{name}/written.txt").exists() is expected.written
+def test_a_setting_holds(table: Table, setting: str, way: str) -> None:
+    expected, folder = SETTINGS[setting], table.folder
+    execution = table.settled(setting, way, expected.status)
+    assert (execution.trigger, execution.status) == (WAYS[way].kind, expected.status), execution.error
+    assert (execution.error or "").startswith(expected.error)
+    assert bool(execution.error) is bool(expected.error)
+    assert outcomes(folder, execution) == list(expected.outcomes)
+    assert [request.kind for request in folder.requests(execution.id)] == list(expected.asked)
+    written = folder.path / f"boxes/{execution.agent}/written.txt"
+    assert written.exists() is expected.written
     assert not (folder.path / "boxes/written.txt").exists()
+    if expected.denied:
+        assert respond(table.client, execution.id, {"approved": False}).status == 200
+        assert table.settled(setting, way, Status.SUCCESS).output == "Done."
+        assert outcomes(folder, execution) == [outcome or "denied" for outcome in expected.outcomes]
+        assert not written.exists()
 
 
-def test_each_way_is_told_by_its_own_word(served: tuple[AgentFolder, Server]) -> None:
-    folder, _ = served
+def outcomes(folder: AgentFolder, execution: Execution) -> list[str | None]:
     with folder.store() as store:
-        triggers = {way: store.executions(agent=name_of("deny", way))[-1].trigger.value for way in WAYS}
-    words = {"run": "manual", "http": "api", "message": "api"}
-    assert triggers == {way: words.get(way, way) for way in WAYS}
+        return [None if found.outcome is None else str(found.outcome) for found in store.calls(execution.id)]
