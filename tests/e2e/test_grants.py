@@ -13,7 +13,6 @@ from tests.support.agent_folder import AgentFolder, call
 from tests.support.server import Server, respond, run, wait_for
 from tests.support.sessions import Talk
 
-
 FOR_THE_AGENT = {"approved": True, "remember": {"scope": "agent", "until": "2h"}}
 
 
