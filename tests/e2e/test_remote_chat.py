@@ -118,6 +118,26 @@ class TestOnATerminal:
             terminal.send_line("n")
             leave(terminal)
 
+    def test_what_is_allowed_from_now_on_is_not_asked_again_in_this_session(self, served: Server, way: Relay) -> None:
+        with chat(way) as terminal:
+            say(terminal, "one thing")
+            terminal.expect('{"key": "A"} [y/N]: ')
+            terminal.send_line("a")
+            assert "  scope  this session\n" in terminal.expect("? Allow this without asking [y/N]: ")
+            terminal.send_line("danger(key=*)")
+            terminal.expect("? Allow this without asking [y/N]: ")
+            terminal.send_line("y")
+            terminal.expect("allows more than")  # the server knows it better
+            terminal.expect('{"key": "A"} [y/N]: ')
+            terminal.send_line("a")
+            terminal.expect("? Allow this without asking [y/N]: ")
+            terminal.send_line("y")
+            terminal.expect("✅ It was decided.")
+            say(terminal, "one more")
+            terminal.expect("✅ It was decided.")
+            leave(terminal)
+        assert talk_of(way, served).texts()[-2:] == ["did A", "It was decided."]
+
     def test_it_asks_the_server_no_more_than_it_must(self, served: Server, way: Relay) -> None:
         with chat(way) as terminal:
             say(terminal, "one thing")
