@@ -35,7 +35,8 @@ __all__ = ["NOT_ALLOWED", "confirmation", "edited_args", "edited_plan", "offer_o
 NOT_ALLOWED = "not allowed by this agent's rules"
 
 _LIFTED_BY_GRANTS = frozenset({"confirm", "confirm_tools", "requires_approval"})
-"""What makes a call ask that a grant can let run. Not a `deny` rule that cannot be applied to the call."""
+"""What makes a call ask that a grant can let run; nothing else is lifted, such as a `deny` rule that cannot be applied to
+the call."""
 
 
 def propose(

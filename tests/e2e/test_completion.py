@@ -115,6 +115,14 @@ def test_options_of_an_open_choice(work: AgentFolder) -> None:
     assert offered(work, "respond", "1", "--choice", "k", shell="bash") == ["keep\\ it"]
 
 
+def test_grants_that_can_be_revoked(work: AgentFolder) -> None:
+    assert [work.cli("run", "cleaner").code, work.cli("respond", "1", "--always", "--scope", "agent").code] == [3, 0]
+
+    assert offered(work, "grants", "revoke", "") == ["1\tcleaner: file_write(a.txt)"]
+    assert values(work, "grants", "cleaner", "") == []
+    assert values(work, "respond", "1", "--always", "--scope", "") == ["execution", "session", "agent"]
+
+
 def test_sessions_newest_first(work: AgentFolder) -> None:
     for session in ("tuesday", "my notes"):
         assert Piped(work, "my notes", "--session", session).end("Hi\n").code == 0

@@ -220,11 +220,18 @@ def _choices(workspace: _Workspace, typed: _Typed) -> Iterator[Candidate]:
         yield from (Candidate(option) for option in request.options or ())
 
 
+def _grants(workspace: _Workspace, typed: _Typed) -> Iterator[Candidate]:
+    if workspace.store is not None and typed.arguments == ["revoke"]:
+        for grant in workspace.store.grants.listed(limit=_NEWEST):
+            yield Candidate(str(grant.id), f"{one_line(grant.agent)}: {one_line(grant.rule)}")
+
+
 _PROVIDERS: dict[str, Callable[[_Workspace, _Typed], Iterable[Candidate]]] = {
     "agent": _agents,
     "execution": _executions,
     "session": _sessions,
     "request": _requests,
     "choice": _choices,
+    "grant": _grants,
 }
 """By the names that parameters have in Python, whatever the command."""

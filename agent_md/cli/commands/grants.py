@@ -25,7 +25,7 @@ _REVOKE = "revoke"
 
 def grants(
     what: Annotated[str | None, typer.Argument(metavar="AGENT", help="Whose; or revoke.", show_default=False)] = None,
-    number: Annotated[
+    grant: Annotated[
         str | None, typer.Argument(metavar="ID", help="With revoke: the grant's number.", show_default=False)
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Also those that allow nothing any more.")] = False,
@@ -38,8 +38,8 @@ def grants(
     """
     with open_app(workspace, lenient=True) as app:
         if what == _REVOKE:
-            _revoke(app, _number(number), as_json=as_json)
-        elif number is not None:
+            _revoke(app, _number(grant), as_json=as_json)
+        elif grant is not None:
             raise UsageError(f"{what!r} is nothing that can be done to a grant; there is revoke")
         else:
             _show(app, what, everything=everything, as_json=as_json)
