@@ -25,6 +25,7 @@ from agent_md.executions.firings import (
     ToolRun,
     Written,
 )
+from agent_md.executions.given_answers import AnswerFilter, GivenAnswer
 from agent_md.executions.grants import Grant, GrantId, NewGrant
 from agent_md.executions.model import (
     Answer,
@@ -604,6 +605,10 @@ class Store(Protocol):
 
     def open_requests(self, *, limit: int | None = None, offset: int = 0) -> list[Request]:
         """Open requests of all executions, oldest first."""
+
+    def given_answers(self, wanted: AnswerFilter, *, limit: int | None = None) -> list[GivenAnswer]:
+        """How requests of all executions were decided, newest first: by humans, policies, deadlines and ends, with the
+        answers that were retracted, and with what is left of those in executions that were removed."""
 
     def next_deadline(self) -> float | None:
         """The earliest `expires_at` of an open request."""

@@ -1,4 +1,4 @@
-"""What was run, said and answered before: filters of `logs`, and `sessions`. Most on one workspace, which is
+"""What was run, said and answered before: filters of `logs`, `sessions` and `answers`. Most on one workspace, which is
 only read."""
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from agent_md.cli.command_context import login
 from agent_md.executions.model import Status
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.processes import Finished
@@ -15,7 +16,8 @@ from tests.support.processes import Finished
 
 @pytest.fixture(scope="module")
 def past(tmp_path_factory: pytest.TempPathFactory) -> AgentFolder:
-    """Execution 1 failed, 2 was denied something and succeeded, 3 still waits; 4 is a turn of a session."""
+    """Execution 1 failed, 2 was denied something and succeeded, 3 still waits; 4 is a turn of a session; the answer to 5
+    was retracted before anything was done."""
     folder = AgentFolder(tmp_path_factory.mktemp("past") / "ws")
     folder.file("a.txt")
     broken = {"text": "x", "error": {"kind": "bad_request", "message": "Zeichen ÜBERLAUFEN"}}
@@ -27,6 +29,9 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> AgentFolder:
     assert folder.cli("respond", "2", "--no", "--reason", "50% fehlt noch").code == 0
     assert folder.cli("run", "cleaner", "-m", "Räum auf").code == 3
     assert folder.cli("run", "teller", "--session", "garden").code == 0
+    assert folder.cli("run", "cleaner", "--fresh").code == 3
+    assert folder.cli("respond", "5", "--yes", "--no-wait").code == 0
+    assert folder.cli("respond", "5", "--retract").code == 0
     return folder
 
 
@@ -40,16 +45,16 @@ def found(ended: Finished) -> list[int]:
     [
         (["--status", "error"], [1]),
         (["--status", "error", "--status", "success"], [4, 2, 1]),
-        (["--status", "waiting", "cleaner"], [3]),
+        (["--status", "waiting", "cleaner"], [5, 3]),
         (["--status", "waiting", "teller"], []),
         (["--grep", "RÄUM"], [3]),
         (["--grep", "überlaufen"], [1]),
         (["--grep", "50% fehlt"], [2]),
         (["--grep", "50% FEHLT", "--status", "error"], []),
-        (["--grep", "a.txt", "-n", "1"], [3]),
+        (["--grep", "a.txt", "-n", "1"], [5]),
         (["--grep", ".*"], []),
         (["--grep", "War Einmal"], [4]),
-        (["--since", "1h"], [4, 3, 2, 1]),
+        (["--since", "1h"], [5, 4, 3, 2, 1]),
         (["--since", "0s"], []),
         (["--since", "2100-01-01"], []),
         (["--since", "2001-02-03T04:05+01:00", "--status", "error"], [1]),
@@ -161,3 +166,46 @@ def test_a_session_is_deleted_with_its_turn_under_way_and_its_logs_stay(folder: 
     assert "aborted" in folder.cli("logs", "-e", "1").out
     gone = json.loads(folder.cli("sessions", "delete", "shared", "--json").out)
     assert gone == {"session_id": "shared", "agent_id": "two", "cancelled": [2]}
+
+
+@pytest.mark.parametrize(
+    ("filters", "decided"),
+    [
+        ([], [(5, "approved"), (2, "denied")]),
+        (["-n", "1"], [(5, "approved")]),
+        (["CLEANER", "-e", "2"], [(2, "denied")]),
+        (["teller"], []),
+        (["--outcome", "denied", "--outcome", "expired"], [(2, "denied")]),
+        (["--by", "nobody"], []),
+        (["--by", login(), "--since", "1d"], [(5, "approved"), (2, "denied")]),
+        (["--by", login().partition(":")[2], "--outcome", "approved"], [(5, "approved")]),
+        (["--since", "0s"], []),
+    ],
+)
+def test_answers_are_filtered(past: AgentFolder, filters: list[str], decided: list[tuple[int, str]]) -> None:
+    ended = past.cli("answers", "--json", *filters)
+    assert (ended.code, ended.err) == (0, "")
+    assert [(item["execution_id"], item["outcome"]) for item in json.loads(ended.out)] == decided
+
+
+def test_an_answer_is_told_with_what_was_asked_and_by_whom_it_was_retracted(past: AgentFolder) -> None:
+    (retracted, denied) = json.loads(past.cli("answers", "--json").out)
+    assert (denied["message"], denied["tool_name"], denied["tool_args"]) == (
+        'Confirm file_delete {"path": "a.txt"}',
+        *("file_delete", {"path": "a.txt"}),
+    )
+    assert denied["answer"] == {"approved": False, "reason": "50% fehlt noch"}
+    assert (denied["answered_by"], denied["retracted_by"]) == (login(), None)
+    assert retracted["retracted_by"] == login()
+    text = " ".join(past.cli("answers").out.split())
+    assert f'Confirm file_delete {{"path": "a.txt"}} denied by {login()}: 50% fehlt noch' in text
+    assert f"retracted by {login()} at " in text
+
+
+def test_a_workspace_without_answers(folder: AgentFolder) -> None:
+    assert folder.cli("answers").out == "No such answers.\n"
+    assert folder.cli("answers", "--json").out == "[]\n"
+    refused = folder.cli("answers", "nobody")
+    assert (refused.code, refused.out) == (2, "")
+    assert 'there is no agent "nobody"' in refused.err
+    assert not (folder.path / ".agentmd").exists()

@@ -15,6 +15,7 @@ from typing import Any
 from agent_md.errors import StoreError, UnknownExecution, UnknownRequest
 from agent_md.executions.asked_again import retracted
 from agent_md.executions.firings import FileState, Firing, FiringId, Followed, Pause
+from agent_md.executions.given_answers import GivenAnswer
 from agent_md.executions.grants import Grant, GrantId
 from agent_md.executions.model import (
     BETWEEN,
@@ -84,6 +85,7 @@ class MemoryState:
         self.pauses: dict[str, Pause] = {}
         self.watched: dict[str, dict[str, FileState]] = {}
         self.tombstones: dict[ExecutionId, str] = {}
+        self.removed_answers: list[GivenAnswer] = []
         """Executions that were removed, with their agents."""
         self.grants: dict[GrantId, Grant] = {}
         self.last_grant = 0
@@ -244,7 +246,10 @@ class MemoryState:
             for key in [key for key in of_turn if key[0] == execution_id]:
                 of_turn.pop(key)
         for request in [r for r in self.requests.values() if r.execution_id == execution_id]:
-            self.requests.pop(request.id)
+            given = GivenAnswer.of(self.requests.pop(request.id))
+            if given is not None:
+                answer = replace(given.answer, recorded_at=given.answer.answered_at, digest=None, used_at=None)
+                self.removed_answers.append(replace(given, answer=replace(answer, grant_id=None), request=None))
         for grant in [g for g in self.grants.values() if g.execution_id == execution_id]:
             self.grants.pop(grant.id)
         for firing in [f for f in self.firings.values() if f.execution_id == execution_id]:

@@ -26,6 +26,7 @@ from agent_md.executions.asked_again import asked_again
 from agent_md.executions.chat_messages import shown_text
 from agent_md.executions.costs import Cost, CostBy
 from agent_md.executions.firings import FiringId
+from agent_md.executions.given_answers import AnswerFilter, GivenAnswer
 from agent_md.executions.model import (
     Answer,
     Call,
@@ -320,6 +321,13 @@ class MemoryStore:
     def open_requests(self, *, limit: int | None = None, offset: int = 0) -> list[Request]:
         with self._state.lock:
             return deepcopy(_page(self._state.open_requests(), limit, offset))
+
+    def given_answers(self, wanted: AnswerFilter, *, limit: int | None = None) -> list[GivenAnswer]:
+        with self._state.lock:
+            found = [*map(GivenAnswer.of, self._state.requests.values()), *self._state.removed_answers]
+            taken = [given for given in found if given is not None and wanted.takes(given)]
+            taken.sort(key=lambda given: (given.answer.answered_at, given.execution_id), reverse=True)
+            return deepcopy(taken[:limit])
 
     def next_deadline(self) -> float | None:
         with self._state.lock:

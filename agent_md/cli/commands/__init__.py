@@ -27,6 +27,7 @@ COMMANDS = {
     "new": Place("new", "new", "Make a new agent."),
     "list": Place("list_agents", "list_agents", "List the agents, and the files that cannot be used."),
     "logs": Place("logs", "logs", "Show executions, or everything that happened in one."),
+    "answers": Place("answers", "answers", "List how questions were answered: who, when, what."),
     "sessions": Place("sessions", "sessions", "List conversations; show or delete one."),
     "validate": Place("validate", "validate", "Check agent files, models, keys, tools and rules."),
     "explain": Place("explain", "explain", "Show which calls of an agent ask you, and by which rule."),

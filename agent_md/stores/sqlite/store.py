@@ -18,6 +18,7 @@ from agent_md.errors import (
 )
 from agent_md.executions.costs import Cost, CostBy
 from agent_md.executions.firings import FiringId
+from agent_md.executions.given_answers import AnswerFilter, GivenAnswer
 from agent_md.executions.model import (
     Answer,
     Call,
@@ -44,6 +45,7 @@ from agent_md.stores.sqlite.claims import Claims
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.execution_filter import conditions
 from agent_md.stores.sqlite.firings import SqliteFirings
+from agent_md.stores.sqlite.given_answers import given_answers
 from agent_md.stores.sqlite.grants import SqliteGrants
 from agent_md.stores.sqlite.initial_messages import SqliteOpenings, messages_of
 from agent_md.stores.sqlite.journal import SqliteJournal
@@ -306,6 +308,9 @@ class SqliteStore:
 
     def open_requests(self, *, limit: int | None = None, offset: int = 0) -> list[Request]:
         return self._answers.open_requests(limit, offset)
+
+    def given_answers(self, wanted: AnswerFilter, *, limit: int | None = None) -> list[GivenAnswer]:
+        return given_answers(self._db, wanted, limit)
 
     def next_deadline(self) -> float | None:
         return self._answers.next_deadline()
