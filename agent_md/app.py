@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from agent_md.runner.advance import Runner
     from agent_md.runner.retention import Threads
     from agent_md.stores.checkpoints import Checkpoints
-    from agent_md.tools.base import Tool
+    from agent_md.tools.base import Plan, Tool
     from agent_md.tools.tool_modules import Source
     from agent_md.triggers.hooks import HookReceiver
     from agent_md.triggers.loop import TriggerLoop
@@ -320,6 +320,12 @@ class App:
         allowed = scopes_of(execution) if scopes is None else scopes
         return new_answer(request, response, _Editing(self, execution), allowed)
 
+    def edited(self, execution: Execution, request: Request, args: dict[str, Any]) -> Request:
+        """The request as it is shown with edited arguments, which are checked. Raises AnswerRefused."""
+        from agent_md.runner.responding import edited_request
+
+        return edited_request(request, args, _Editing(self, execution))
+
     # Driving
 
     def runner(self) -> Runner:
@@ -522,7 +528,7 @@ class _Editing:
 
         return edited_args(self._tools, tool, edited)
 
-    def digest(self, tool: str, edited: dict[str, Any]) -> str:
+    def plan(self, tool: str, edited: dict[str, Any]) -> Plan:
         from agent_md.graph.gate import edited_plan
 
-        return edited_plan(self._spec, self._tools, tool, edited).digest
+        return edited_plan(self._spec, self._tools, tool, edited)

@@ -103,6 +103,7 @@ def request_shape(request: Request, *, drift: Sequence[Drift], path: Sequence[Pa
         "payload": request.payload,
         "response_schema": request.response_schema,
         "preview": None if request.preview is None else preview_shape(request.preview),
+        "rule": request.rule,
         "digest": request.digest,
         "proposed_rule": None if request.offer is None else request.offer.rule,
         "drifted": bool(drift),

@@ -258,6 +258,7 @@ class PendingRequest(Open):
     payload: dict[str, Any] | None
     response_schema: dict[str, Any] | None
     preview: dict[str, Any] | None
+    rule: str | None = Field(description="Of a call: the rule that asks.", examples=["confirm: file_edit"])
     digest: str
     proposed_rule: str | None = Field(
         description="The widest rule that an approval may `remember`; null when nothing can be allowed from now on."

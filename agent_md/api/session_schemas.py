@@ -169,6 +169,9 @@ class Interrupt(Open):
     type: str = Field(description="tool_approval, user_input, or the own one of a custom interrupt.")
     payload: dict[str, Any]
     preview: Preview | None = Field(default=None, description="Of a call that is to be approved, if it has one.")
+    rule: str | None = Field(default=None, description="Of a guarded call: the rule that asks.")
+    digest: str | None = Field(default=None, description="Of a guarded call: what an approval is bound to.")
+    editable: bool | None = Field(default=None, description="Whether `args` may come with an approval.")
     kind: Literal["custom"] | None = Field(
         default=None, description="Of a custom interrupt that calls itself `tool_approval` or `user_input`."
     )

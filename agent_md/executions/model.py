@@ -279,6 +279,8 @@ class RequestContent:
     payload: dict[str, Any] | None = None
     response_schema: dict[str, Any] | None = None
     preview: Preview | None = None
+    rule: str | None = None
+    """Of the gate: the rule that asks, as `confirm: file_edit`. None in requests of older versions, and where none does."""
     offer: GrantOffer | None = None
     """For the gate: what may be allowed from now on with the answer. None = nothing."""
 

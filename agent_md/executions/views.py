@@ -53,9 +53,12 @@ def unknown_call_view(call: Call) -> dict[str, Any]:
 
 def decision_view(request: Request, call: Call) -> dict[str, Any]:
     """The view with what else those who decide need, beside the payload: a `preview` of what the call would do, which
-    may hold what is in files; the `proposed_rule` of what may be allowed from now on; of a custom request its `response_schema`, and that its `kind` is `custom` when its own
-    type says something else."""
+    may hold what is in files; of a guarded call the `rule` that asks, the `digest`, that it is `editable`: `args` may
+    come with an approval, and the `proposed_rule` of what may be allowed from now on; of a custom request its
+    `response_schema`, and that its `kind` is `custom` when its own type says something else."""
     view = interrupt_view(request, call)
+    if request.source is RequestSource.GATE:
+        view |= {"rule": request.rule, "digest": request.digest, "editable": True}
     if request.preview is not None:
         view["preview"] = preview_shape(request.preview)
     if request.offer is not None:

@@ -96,12 +96,17 @@ def _decide(
         if verdict.decision is Decision.RUN:
             return args, None, ()
         plan = tool.plan(args)
-        request = confirmation(spec, execution_id, position, tool, args, plan, offer=offer_of(tool, args, plan))
+        offer, rule = offer_of(tool, args, plan), _rule_of(verdict)
+        request = confirmation(spec, execution_id, position, tool, args, plan, offer=offer, rule=rule)
         return args, request, _fitting(grants, verdict, tool, args, plan)
 
 
 def _by_rules(spec: AgentSpec, tool: Tool, args: dict[str, Any], given: dict[str, Any]) -> Verdict:
     return decide(spec, tool.name, args, tool.subjects(args), tool.options.requires_approval, given)
+
+
+def _rule_of(verdict: Verdict) -> str | None:
+    return ": ".join(filter(None, (verdict.source, verdict.rule))) or None
 
 
 def _fitting(
@@ -133,10 +138,12 @@ def confirmation(
     plan: Plan,
     *,
     offer: GrantOffer | None,
+    rule: str | None = None,
     occurrence: int = 0,
     why: str | None = None,
 ) -> NewRequest:
-    """The request to confirm exactly this action, with the arguments that the tool will get; `occurrence` counts the requests of the call, `why` says what is new."""
+    """The request to confirm exactly this action, with the arguments that the tool will get; `rule` asks, `occurrence`
+    counts the requests of the call, `why` says what is new."""
     message = f"Confirm {tool.name} {json.dumps(args, ensure_ascii=False)}"
     return NewRequest(
         id=id_of_occurrence(RequestId(f"{execution_id}-{position}"), occurrence),
@@ -152,6 +159,7 @@ def confirmation(
         occurrence=occurrence,
         expires_in=spec.confirm_timeout,
         offer=offer,
+        rule=rule,
     )
 
 

@@ -219,6 +219,7 @@ class ToolNode:
         request = confirmation(
             *(self._run_context.spec, self._run_context.execution_id, call.position, tool, args, plan),
             offer=offer,
+            rule=gate[-1].rule if gate else None,
             occurrence=gate[-1].occurrence + 1 if gate else 1,
             why=why(plan),
         )

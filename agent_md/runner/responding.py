@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agent_md.errors import AnswerRefused, NeverAsked, SeveralOpen, ToolError, UnknownRequest, UsageError
 from agent_md.executions.answers import validate_response, without_shown_args
@@ -13,7 +14,10 @@ from agent_md.executions.model import Execution, Request, RequestKind
 from agent_md.ports import NewAnswer
 from agent_md.runner.granting import new_grant, remembered
 
-__all__ = ["Editing", "choose_answered", "choose_request", "new_answer", "refuse_asked_again"]
+if TYPE_CHECKING:
+    from agent_md.tools.base import Plan
+
+__all__ = ["Editing", "choose_answered", "choose_request", "edited_request", "new_answer", "refuse_asked_again"]
 
 
 class Editing(Protocol):
@@ -22,8 +26,8 @@ class Editing(Protocol):
     def args(self, tool: str, edited: dict[str, Any]) -> dict[str, Any]:
         """Edited arguments as the tool would get them. Raises ToolError when it does not take them."""
 
-    def digest(self, tool: str, edited: dict[str, Any]) -> str:
-        """Of what the tool would do with them. Raises ToolError when that is refused."""
+    def plan(self, tool: str, edited: dict[str, Any]) -> Plan:
+        """What the tool would do with them. Raises ToolError when that is refused."""
 
 
 def choose_request(
@@ -116,9 +120,24 @@ def new_answer(
     try:
         edited = {**value, "args": editing.args(request.tool_name, value["args"])}
         value = without_shown_args(request, edited)
-        digest = editing.digest(request.tool_name, value["args"]) if request.open and "args" in value else None
+        digest = editing.plan(request.tool_name, value["args"]).digest if request.open and "args" in value else None
     except ToolError as error:
         if not request.open:  # whatever it is now, it is compared with the answer that was given
             return NewAnswer(request.id, outcome, value)
-        raise AnswerRefused(f"the edited arguments are refused: {error}; nothing was run") from None
+        raise _refused(error) from None
     return NewAnswer(request.id, outcome, value, digest)
+
+
+def edited_request(request: Request, args: dict[str, Any], editing: Editing) -> Request:
+    """A request of a guarded call as it is shown with edited arguments: those that the tool would get, and what it would
+    do with them. Raises AnswerRefused as `new_answer` does."""
+    assert request.tool_name is not None
+    try:
+        checked = editing.args(request.tool_name, args)
+        return replace(request, tool_args=checked, preview=editing.plan(request.tool_name, checked).preview)
+    except ToolError as error:
+        raise _refused(error) from None
+
+
+def _refused(error: ToolError) -> AnswerRefused:
+    return AnswerRefused(f"the edited arguments are refused: {error}; nothing was run")

@@ -79,6 +79,7 @@ def test_a_chat_from_its_first_line_to_its_last(bot: AgentFolder) -> None:
         "you> delete it\n"
         'TT:TT:TT bot 🔧 file_delete → {"path": "a.txt"}\n'
         f"  → {file} (5 bytes, text)\n"
+        "  y yes · n no · n TEXT no, with this reason · e edit · a always · ? everything\n"
         '? Confirm file_delete {"path": "a.txt"} [y/N]: y\n'
         "\n"
         "TT:TT:TT bot 📎 file_delete ← File deleted: a.txt\n"

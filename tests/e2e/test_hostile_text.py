@@ -156,7 +156,8 @@ def test_a_run_in_a_pipe(evil: AgentFolder) -> None:
 def test_a_run_on_a_terminal_and_its_questions(evil: AgentFolder) -> None:
     with evil.terminal("run", "asker", columns=60) as terminal:
         for _ in TEXTS:
-            terminal.expect("2. plain\nChoice: ")
+            terminal.expect("2. plain\n")
+            terminal.expect("Choice: ")
             terminal.send_line("2")
         assert terminal.exit_code() == 0
         assert_shown(terminal.shown, times=5)
@@ -238,9 +239,9 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> AgentFolder:
 
 def test_a_long_line_is_shown_whole_at_the_prompt(long: AgentFolder) -> None:
     with long.terminal("run", "long") as terminal:
+        terminal.expect(f'🔧 echo → {{"text": ({len(LONG):,} characters)}}\n')
         terminal.expect("END")
-        terminal.expect("END")
-        terminal.expect("… (whole above) [y/N]: ")
+        terminal.expect(f'? Confirm echo {{"text": ({len(LONG):,} characters)}} [y/N]: ')
         terminal.send_line("y")
         terminal.expect("END")
         assert terminal.exit_code() == 0
@@ -249,11 +250,11 @@ def test_a_long_line_is_shown_whole_at_the_prompt(long: AgentFolder) -> None:
     assert LONG in long.cli("logs", "-e", number).out
 
 
-def test_a_long_line_is_listed_whole(long: AgentFolder) -> None:
-    for args in (("pending",), ("logs", "-e", "1")):
+def test_a_long_line_is_whole_in_the_log_and_named_by_its_size_in_a_list(long: AgentFolder) -> None:
+    for args, text in ((("pending",), f"({len(LONG):,}characters)"), (("logs", "-e", "1"), LONG)):
         with long.terminal(*args) as terminal:
             assert terminal.exit_code() == 0
-            assert terminal.screen.replace("\n", "").replace(" ", "").count(LONG) >= 1
+            assert terminal.screen.replace("\n", "").replace(" ", "").count(text) >= 1
 
 
 def test_names_that_look_odd_but_are_allowed(folder: AgentFolder) -> None:

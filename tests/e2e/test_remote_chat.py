@@ -95,7 +95,9 @@ class TestOnATerminal:
             "\n"
             "you> two things\n"
             "TT:TT:TT worker 💬 Both.\n"
+            "  y yes · n no · n TEXT no, with this reason · e edit · a always · ? everything\n"
             '? Confirm danger {"key": "A"} [y/N]: y\n'
+            "  y yes · n no · n TEXT no, with this reason · e edit · a always · ? everything\n"
             '? Confirm danger {"key": "B"} [y/N]: no, not B\n'
             "\n"
             "TT:TT:TT worker ✅ Both were decided.\n"
@@ -210,7 +212,8 @@ class TestOnATerminal:
             say(terminal, "question")
             terminal.expect("? Name for Q?  [Input]\n> ")
             terminal.send_line("Ann")
-            terminal.expect("? Colour?  [Choice]\n  1. red\n  2. blue\n  3. Other\nChoice: ")
+            terminal.expect("? Colour?  [Choice]\n  1. red\n  2. blue\n  3. Other\n")
+            terminal.expect("Choice: ")
             terminal.send_line("3")
             terminal.expect("Other: ")
             terminal.send_line("green")
@@ -221,11 +224,30 @@ class TestOnATerminal:
             leave(terminal)
         assert "Ann blue" in talk_of(way, served).texts()
 
+    def test_everything_is_shown_and_arguments_are_edited(self, served: Server, way: Relay) -> None:
+        with chat(way) as terminal:
+            say(terminal, "one thing")
+            terminal.expect("[y/N]: ")
+            terminal.send_line("?")
+            terminal.expect("  asked by: confirm: danger\n  digest: ")
+            terminal.expect("  user:\n    one thing\n  assistant:\n    One.\n")
+            terminal.expect("[y/N]: ")
+            terminal.send_line("e")
+            terminal.expect("  key: A")
+            terminal.send("B\r")
+            terminal.expect("edited: `y` approves the call with these arguments\n")
+            terminal.expect('? Confirm danger {"key": "AB"} [y/N]: ')
+            terminal.send_line("y")
+            terminal.expect("✅ It was decided.")
+            leave(terminal)
+        said = talk_of(way, served).texts()
+        assert "The user edited the arguments of this call before approving it. did AB" in said
+
     def test_an_interrupt_of_a_type_that_nobody_knows(self, served: Server, way: Relay) -> None:
         with chat(way) as terminal:
             say(terminal, "place")
             terminal.expect('  {\n    "type": "map",\n    "centre": [\n')
-            terminal.expect("? map request\nJSON: ")
+            terminal.expect("? map request\n  a JSON value · e edit · ? everything\nJSON: ")
             terminal.send_line("there")
             terminal.expect("  not JSON: a value was expected at character 1; write it such as")
             terminal.expect("JSON: ")

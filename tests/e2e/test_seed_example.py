@@ -51,6 +51,7 @@ def test_yes_deletes_the_file(folder: AgentFolder, report: Path) -> None:
             "\n"
             'HH:MM:SS cleaner 🔧 file_delete → {"path": "output/old-report.txt"}\n'
             f"  → {report} (4 bytes, text)\n"
+            "  y yes · n no · n TEXT no, with this reason · e edit · a always · ? everything\n"
             '? Confirm file_delete {"path": "output/old-report.txt"} [y/N]: y\n'
             "\n"
             "HH:MM:SS cleaner 📎 file_delete ← File deleted: output/old-report.txt\n"

@@ -42,20 +42,22 @@ def test_every_kind_of_question(folder: AgentFolder) -> None:
     with folder.terminal("run", "asker") as terminal:
         terminal.expect("? Title of birds?\n> ")
         terminal.send_line("Tschüss 👋")
-        terminal.expect("? Where to?\n  1. staging\n  2. production\nChoice: ")
+        terminal.expect("? Where to?\n  1. staging\n  2. production\n  a number, or an option as it is written ")
+        terminal.expect("Choice: ")
         terminal.send_line("3")
         terminal.expect("  3 is no option; type a number from 1 to 2\nChoice: ")
         terminal.send_line("1")
-        terminal.expect(
-            "? Which parts?\n  1. a\n  2. b\n  3. c\n  (several are allowed, separated by commas)\nChoice: "
-        )
+        terminal.expect("? Which parts?\n  1. a\n  2. b\n  3. c\n  numbers or options, separated by commas ")
+        terminal.expect("Choice: ")
         terminal.send_line("3,1")
-        terminal.expect("? How many stars?\nJSON: ")
+        terminal.expect("? How many stars?\n")
+        terminal.expect("JSON: ")
         terminal.send_line("many")
         terminal.expect("not JSON: ")
         terminal.expect("JSON: ")
         terminal.send_line("5")
-        terminal.expect('  publish {"title": "Tschüss 👋"}\n? Publish? [y/N]: ')
+        terminal.expect('  publish {"title": "Tschüss 👋"}\n')
+        terminal.expect("  y yes · n no · n TEXT no, with this reason · ? everything\n? Publish? [y/N]: ")
         terminal.send_line("yes")
         assert terminal.exit_code() == 0
     assert folder.results() == ["Tschüss 👋 staging a+c 5 True"]
@@ -249,4 +251,4 @@ def test_quiet_prints_only_the_questions_and_the_answer(folder: AgentFolder) -> 
         terminal.send_line("y")
         assert terminal.exit_code() == 0
         lines = terminal.shown.splitlines()
-    assert [lines[0][:4], *lines[1:]] == ["  → ", f"{question('a.txt')}y", "Done."]
+    assert [lines[0][:4], lines[1][:7], *lines[2:]] == ["  → ", "  y yes", f"{question('a.txt')}y", "Done."]

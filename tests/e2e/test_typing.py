@@ -103,7 +103,7 @@ def test_a_question_is_whole_at_any_width(columns: int) -> None:
         terminal.send_line("n REASON")
         assert response_of(terminal) == {"approved": False, "reason": "REASON"}
         shown = "".join(terminal.shown.split())
-    assert shown.startswith('?Confirmfile_delete{"path":"output/stale.log"}[y/N]:nREASONresponse:')
+    assert '?everything?Confirmfile_delete{"path":"output/stale.log"}[y/N]:nREASONresponse:' in shown
 
 
 def test_a_wide_answer_at_a_narrow_terminal() -> None:

@@ -103,7 +103,7 @@ class NothingEdited:
     def args(self, tool: str, edited: dict[str, Any]) -> dict[str, Any]:
         raise AssertionError
 
-    def digest(self, tool: str, edited: dict[str, Any]) -> str:
+    def plan(self, tool: str, edited: dict[str, Any]) -> Plan:
         raise AssertionError
 
 

@@ -10,12 +10,13 @@ import termios
 from typing import Any
 
 import agent_md.cli.terminal.line_editor  # noqa: F401 - so that forks have it
-from agent_md.cli.asking.prompt import PromptClosed, TerminalPrompt, ask_request
+from agent_md.cli.asking.ask_request import ask_request
+from agent_md.cli.asking.prompt import PromptClosed, TerminalPrompt
 from agent_md.cli.terminal.interruptible import run_interruptible
 from agent_md.cli.views.screen import Screen
 from tests.support.children import open_streams
 from tests.support.on_terminal import FunctionTerminal
-from tests.support.prompt_program import REQUESTS, granting
+from tests.support.prompt_program import REQUESTS, Details
 
 __all__ = ["asking", "response_of"]
 
@@ -42,7 +43,8 @@ def response_of(terminal: FunctionTerminal) -> Any:
 
 def _ask(name: str) -> None:
     try:
-        response = run_interruptible(ask_request(REQUESTS[name], TerminalPrompt(Screen.of(sys.stdout)), granting(name)))
+        details = Details(REQUESTS[name])
+        response = run_interruptible(ask_request(REQUESTS[name], TerminalPrompt(Screen.of(sys.stdout)), details))
         print(f"response: {json.dumps(response)}", flush=True)
     except PromptClosed as closed:
         print(f"closed: {closed}", flush=True)

@@ -172,6 +172,7 @@ class MemoryState:
             payload=as_json(new.payload),
             response_schema=as_json(new.response_schema),
             preview=new.preview,
+            rule=new.rule,
             offer=new.offer,
             expires_at=None if new.expires_in is None else now + new.expires_in,
         )

@@ -11,10 +11,14 @@ import signal
 import sys
 import threading
 from dataclasses import replace
+from typing import Any
 
-from agent_md.cli.asking.grant_prompt import Granting, local_granting
-from agent_md.cli.asking.prompt import PromptClosed, TerminalPrompt, ask_request
+from agent_md.cli.asking.ask_request import ask_request
+from agent_md.cli.asking.grant_prompt import local_granting
+from agent_md.cli.asking.prompt import PromptClosed, TerminalPrompt
+from agent_md.cli.views.request_details import everything
 from agent_md.cli.views.screen import Screen
+from agent_md.errors import AnswerRefused
 from agent_md.executions.grants import GrantOffer, GrantScope
 from agent_md.executions.model import (
     ExecutionId,
@@ -46,7 +50,9 @@ REQUESTS = {
     "confirm": CONFIRM,
     "offered": replace(CONFIRM, offer=GrantOffer("file_delete(output/*)", "digest", ("output/stale.log",))),
     "long": replace(CONFIRM, preview=Preview(diff="\n".join(f"+line {number}" for number in range(100)))),
-    "huge": replace(CONFIRM, tool_args={"path": "a", "content": "x" * 3000 + "END"}),
+    "huge": replace(CONFIRM, tool_args={"numbers": list(range(1000, 1400))}),
+    "long text": replace(CONFIRM, tool_args={"path": "a", "content": "".join(f"line {n}\n" for n in range(80))}),
+    "odd": replace(ASKED, kind=RequestKind.CHOICE, message="Which?", options=("?", "e")),
     "input": replace(ASKED, kind=RequestKind.INPUT, message="Enter the report title:"),
     "choice": replace(ASKED, kind=RequestKind.CHOICE, message="Which?", options=("staging", "production")),
     "multi": replace(ASKED, kind=RequestKind.CHOICE, message="Which?", options=("a", "b", "c"), multi=True),
@@ -75,9 +81,24 @@ REQUESTS = {
 }
 
 
-def granting(name: str) -> Granting:
-    """As in a session."""
-    return local_granting(REQUESTS[name], (GrantScope.SESSION, GrantScope.EXECUTION, GrantScope.AGENT))
+class Details:
+    """`RequestDetails` of a request that nobody stored. A path in `secret/` is refused."""
+
+    editable = True
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self.granting = local_granting(request, (GrantScope.SESSION, GrantScope.EXECUTION, GrantScope.AGENT))
+        """As in a session."""
+
+    async def everything(self, request: Request) -> list[str]:
+        said = ["12:00:00 cleaner 👤 Clean up."]
+        return everything(request, Screen.of(sys.stdout), rule="confirm_tools: file_delete", conversation=said)
+
+    async def edited(self, args: dict[str, Any]) -> Request:
+        if str(args.get("path")).startswith("secret/"):
+            raise AnswerRefused("the edited arguments are refused: secret/ is out of bounds; nothing was run")
+        return replace(self._request, tool_args=args)
 
 
 async def main(name: str, *, late: bool) -> int:
@@ -88,7 +109,7 @@ async def main(name: str, *, late: bool) -> int:
         print("ready", flush=True)
         await started.wait()
     prompt = TerminalPrompt(Screen.of(sys.stdout))
-    asking = asyncio.create_task(ask_request(REQUESTS[name], prompt, granting(name)))
+    asking = asyncio.create_task(ask_request(REQUESTS[name], prompt, Details(REQUESTS[name])))
     for number in (signal.SIGINT, signal.SIGUSR1):
         loop.add_signal_handler(number, asking.cancel)
     try:

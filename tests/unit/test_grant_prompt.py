@@ -19,10 +19,10 @@ from agent_md.cli.asking.grant_prompt import (
 )
 from agent_md.errors import AnswerRefused
 from agent_md.executions.grants import GrantScope
-from tests.support.prompt_program import REQUESTS, granting
+from tests.support.prompt_program import REQUESTS, Details
 
 SHOWN = Terms("file_delete(output/*)", GrantScope.SESSION, "8h")
-LOCAL = granting("offered")
+LOCAL = Details(REQUESTS["offered"]).granting
 
 
 def step(line: str, among: Granting = LOCAL) -> Step:

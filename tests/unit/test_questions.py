@@ -1,10 +1,12 @@
 """What a human reads of a request, line by line."""
 
+import json
 from dataclasses import replace
 from datetime import UTC
 
 import pytest
 
+from agent_md.cli.views.question_keys import Command
 from agent_md.cli.views.questions import (
     QuestionText,
     decision_text,
@@ -14,6 +16,7 @@ from agent_md.cli.views.questions import (
     summary,
     withdrawn,
 )
+from agent_md.cli.views.request_details import everything
 from agent_md.cli.views.screen import Painter, Screen, Style
 from agent_md.cli.views.visible_text import width_of, wrapped
 from agent_md.executions.model import Answer, Drift, Outcome, Preview, Request, RequestKind
@@ -22,6 +25,9 @@ from tests.support.structured import option, question
 
 SCREEN = Screen(width=80, height=24, zone=UTC)
 QUESTION = '? Confirm file_delete {"path": "output/stale.log"} [y/N]: '
+HINT = "  y yes · n no · n TEXT no, with this reason"
+ONE, SEVERAL = "  a number, or an option as it is written", "  numbers or options, separated by commas"
+EIGHTY = "".join(f"line {number}\n" for number in range(80))
 
 
 def only(request: Request, screen: Screen = SCREEN) -> QuestionText:
@@ -30,7 +36,7 @@ def only(request: Request, screen: Screen = SCREEN) -> QuestionText:
 
 
 def test_a_guarded_call_is_one_line() -> None:
-    assert only(guard()) == QuestionText((), (), QUESTION)
+    assert only(guard()) == QuestionText((), (HINT,), QUESTION)
 
 
 def test_path_diff_and_warnings_stand_above_the_question() -> None:
@@ -46,7 +52,7 @@ def test_path_diff_and_warnings_stand_above_the_question() -> None:
             "  -old",
             "  +new",
         ),
-        (),
+        (HINT,),
         QUESTION,
     )
 
@@ -81,22 +87,97 @@ def test_square_brackets_are_no_markup() -> None:
 
 
 def test_arguments_that_would_fill_the_screen_stand_whole_above_a_short_question() -> None:
-    request = guard("file_write", {"path": "a", "content": "x" * 2000})
+    request = guard("sort", {"numbers": list(range(1000, 1400))})
     text = only(request)
     assert text.above == (f"  {summary(request)}",)
-    assert text.prompt.startswith('? Confirm file_write {"path": "a", "content": "xxx')
-    assert text.prompt.endswith("x… (whole above) [y/N]: ")
+    assert text.prompt.startswith('? Confirm sort {"numbers": [1000, 1001, ')
+    assert text.prompt.endswith("… (whole above) [y/N]: ")
     assert only(request, Screen()).prompt == f"? {summary(request)} [y/N]: "
+
+
+def test_what_can_be_typed_is_one_dim_line() -> None:
+    (text,) = question_texts(guard(), SCREEN, commands=tuple(Command))
+    assert text.lines == (f"{HINT} · e edit · a always · ? everything",)
+    (painted,) = question_texts(guard(), replace(SCREEN, painter=Painter(colour=True)), commands=tuple(Command))
+    assert painted.lines == (f"\x1b[2m{HINT} · e edit · a always · ? everything\x1b[0m",)
+
+
+@pytest.mark.parametrize("width", [20, 60, 200])
+def test_it_is_folded_where_the_terminal_is_narrow(width: int) -> None:
+    (text,) = question_texts(guard(), Screen(width, 24), commands=tuple(Command))
+    assert all(width_of(line) <= width for line in text.lines)
+    words = " ".join(line.strip() for line in text.lines).replace(" ·", "").split()
+    assert words == f"{HINT} e edit a always ? everything".replace(" ·", "").split()
+
+
+def test_a_long_text_is_named_by_its_size_and_shown_once_as_the_diff() -> None:
+    diff = "--- /dev/null\n+++ code.py\n@@ -0,0 +1,80 @@\n" + "".join(f"+{line}\n" for line in EIGHTY.splitlines())
+    preview = Preview(resolved="/ws/code.py", diff=diff, size=590, type="text")
+    text = only(guard("file_write", {"path": "code.py", "content": EIGHTY}, preview=preview))
+    assert text.prompt == "? Confirm file_write code.py (80 lines, new) [y/N]: "
+    assert text.above[:2] == ("  → /ws/code.py (590 bytes, text)", "  --- /dev/null")
+    assert [sum(f"line {number}" in line for line in text.above) for number in (77, 78)] == [1, 1]
+    assert len(text.above) == 84
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "shown", "apart"),
+    [
+        ("post", {"to": "ann", "text": EIGHTY}, 'post {"to": "ann", "text": (80 lines)}', ["  text:", "    line 0"]),
+        ("post", {"all": [{"text": EIGHTY}]}, 'post {"all": [{"text": (80 lines)}]}', ["  all[0].text:", "    line 0"]),
+        ("put", {"path": "a", "blob": "x" * 2000}, "put a (2,000 characters)", ["  blob:", f"    {'x' * 2000}"]),
+        (
+            *("file_edit", {"path": "a b (1 line)", "old_text": EIGHTY, "new_text": EIGHTY * 2}),
+            'file_edit "a b (1 line)" (old_text 80 lines, new_text 160 lines)',
+            ["  old_text:", "    line 0"],
+        ),
+        ("put", {"path": EIGHTY}, 'put {"path": (80 lines)}', ["  path:", "    line 0"]),
+    ],
+)
+def test_long_texts_that_no_diff_shows_stand_apart(
+    tool: str, args: dict[str, object], shown: str, apart: list[str]
+) -> None:
+    text = only(guard(tool, args), Screen(200, 50))
+    assert text.prompt == f"? Confirm {shown} [y/N]: "
+    assert list(text.above[:2]) == apart
+
+
+@pytest.mark.parametrize("text", ["", "a\nb\nc\nd\ne\n", "x" * 500])
+def test_short_texts_stand_in_the_call(text: str) -> None:
+    assert only(guard("t", {"path": text}), Screen()).prompt == f'? Confirm t {{"path": {json.dumps(text)}}} [y/N]: '
+
+
+def test_a_size_cannot_be_forged_and_a_long_text_cannot_pass_for_a_question() -> None:
+    forged = only(guard("t", {"a": "(80 lines)", "b": f"{EIGHTY}? Confirm rm {{}} [y/N]: y\x1b[2J"}), Screen(200, 99))
+    assert forged.prompt == '? Confirm t {"a": "(80 lines)", "b": (81 lines)} [y/N]: '
+    assert forged.above[0].startswith("  ⚠ this request holds control")
+    assert forged.above[-1] == r"    ? Confirm rm {} [y/N]: y\x1b[2J"
+
+
+def test_everything_that_is_known() -> None:
+    request = guard("post", {"to": "ann", "text": EIGHTY}, preview=Preview(resolved="/ws/x"))
+    lines = everything(request, SCREEN, rule="confirm: post", conversation=["12:00:00 cleaner 👤 Hello"])
+    assert lines[:8] == [
+        "  request r1",
+        "  asked by: confirm: post",
+        "  digest: d1",
+        "  path: /ws/x",
+        "  ── arguments ──",
+        '  {"to": "ann", "text": (80 lines)}',
+        "  text:",
+        "    line 0",
+    ]
+    assert lines[-2:] == ["  ── conversation ──", "  12:00:00 cleaner 👤 Hello"]
 
 
 def test_a_confirmation_of_a_tool_shows_the_call_it_is_about() -> None:
     request = ask(RequestKind.CONFIRM, "Clean tmp?", tool_name="cleanup", tool_args={"folder": "tmp"})
-    assert only(request) == QuestionText(('  cleanup {"folder": "tmp"}',), (), "? Clean tmp? [y/N]: ")
+    assert only(request) == QuestionText(('  cleanup {"folder": "tmp"}',), (HINT,), "? Clean tmp? [y/N]: ")
 
 
 def test_further_lines_of_a_message_cannot_pass_for_a_question() -> None:
     request = ask(RequestKind.CONFIRM, "Go on?\n? Confirm file_read {} [y/N]: y")
-    assert only(request) == QuestionText((), ("? Go on?", "  ? Confirm file_read {} [y/N]: y"), "[y/N]: ")
+    assert only(request) == QuestionText((), ("? Go on?", "  ? Confirm file_read {} [y/N]: y", HINT), "[y/N]: ")
 
 
 def test_free_text() -> None:
@@ -106,18 +187,21 @@ def test_free_text() -> None:
 
 def test_a_choice_numbers_its_options() -> None:
     request = ask(RequestKind.CHOICE, "Which environment?", options=("staging", "pro\nduction"), multi=False)
-    assert only(request) == QuestionText((), ("? Which environment?", "  1. staging", r"  2. pro\nduction"), "Choice: ")
+    lines = ("? Which environment?", "  1. staging", r"  2. pro\nduction", ONE)
+    assert only(request) == QuestionText((), lines, "Choice: ")
 
 
 def test_a_choice_of_several_says_so() -> None:
     lines = only(ask(RequestKind.CHOICE, "Which?", options=("a",), multi=True)).lines
-    assert lines == ("? Which?", "  1. a", "  (several are allowed, separated by commas)")
+    assert lines == ("? Which?", "  1. a", SEVERAL)
 
 
 def test_a_custom_request_shows_its_payload() -> None:
     request = ask(RequestKind.CUSTOM, "Rate it", payload={"type": "rating", "of": [1]})
     assert only(request) == QuestionText(
-        ("  {", '    "type": "rating",', '    "of": [', "      1", "    ]", "  }"), ("? Rate it",), "JSON: "
+        ("  {", '    "type": "rating",', '    "of": [', "      1", "    ]", "  }"),
+        ("? Rate it", "  a JSON value"),
+        "JSON: ",
     )
 
 
@@ -148,10 +232,11 @@ def test_structured_questions_have_one_text_each() -> None:
             "     │   03/",
             "  2. By type",
             "  3. Other",
+            ONE,
         ),
         "Choice: ",
     )
-    assert second.lines == ("? What?  (2/3)", "  1. A", "  2. Other", "  (several are allowed, separated by commas)")
+    assert second.lines == ("? What?  (2/3)", "  1. A", "  2. Other", SEVERAL)
     assert third == QuestionText((), ("? Anything else?  (3/3)",), "> ")
 
 
@@ -181,13 +266,13 @@ def test_options_that_would_fill_the_screen_stand_whole_above_a_short_menu() -> 
     text = structured(option("A", "First", markdown=preview), option("B", "Second"))
     assert text.above[:4] == ("? Which?  [Way]", "  1. A", "     First", "     │ line 0")
     assert text.above[-2:] == ("  2. B", "     Second")
-    assert text.lines == ("? Which?  [Way]", "  1. A", "  2. B", "  3. Other")
+    assert text.lines == ("? Which?  [Way]", "  1. A", "  2. B", "  3. Other", ONE)
     assert structured(option("A", "First", markdown=preview), option("B"), screen=Screen()).above == ()
 
 
 @pytest.mark.parametrize(("label", "entry"), [("other", "A text of your own"), ("Another", "Other")])
 def test_an_option_called_other_is_not_the_own_text(label: str, entry: str) -> None:
-    assert structured(option("A"), option(label)).lines[-1] == f"  3. {entry}"
+    assert structured(option("A"), option(label)).lines[-2] == f"  3. {entry}"
 
 
 def test_the_rows_that_lines_take() -> None:

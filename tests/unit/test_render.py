@@ -1,12 +1,13 @@
 """The lines of a run and of a timeline, exactly."""
 
+import json
 from datetime import UTC
 
 import pytest
 
 from agent_md.cli.views.event_lines import RunView, header
 from agent_md.cli.views.screen import Painter, Screen, unpainted
-from agent_md.executions.model import CallOutcome, Event, EventType, Outcome
+from agent_md.executions.model import CallOutcome, Event, EventType, Outcome, Preview
 from tests.support.samples import NOON, ai, an_event, answered, complete, guard, result
 
 UTC_SCREEN = Screen(zone=UTC)
@@ -69,8 +70,19 @@ def test_a_long_result_is_cut_in_a_run_and_says_so() -> None:
 
 
 def test_long_arguments_are_never_cut() -> None:
-    (line,) = VIEW.lines(an_event(EventType.TOOL_CALL, tool_name="file_write", args={"content": "x" * 5000 + "END"}))
-    assert line.endswith('xEND"}')
+    numbers = list(range(2000))
+    (line,) = VIEW.lines(an_event(EventType.TOOL_CALL, tool_name="sort", args={"numbers": numbers}))
+    assert line.endswith(f"sort → {json.dumps({'numbers': numbers})}")
+
+
+def test_long_texts_in_arguments_are_named_by_their_size() -> None:
+    args = {"path": "code.py", "content": "x\n" * 80}
+    event = an_event(EventType.TOOL_CALL, tool_name="file_write", args=args)
+    assert VIEW.lines(event) == ["12:00:00 cleaner 🔧 file_write code.py (80 lines)"]
+    asked = guard("file_write", args, preview=Preview(diff="--- /dev/null\n+++ code.py\n"))
+    assert VIEW.lines(event, [asked]) == ["12:00:00 cleaner 🔧 file_write code.py (80 lines, new)"]
+    other = an_event(EventType.TOOL_CALL, tool_name="post", args={"to": "ann", "text": "x\n" * 80})
+    assert VIEW.lines(other) == ['12:00:00 cleaner 🔧 post → {"to": "ann", "text": (80 lines)}']
 
 
 EVIL = "\x1b[2K\r12:00:00 cleaner ✅ [b]Done[/b]\u202e\n12:00:01 cleaner ✅ really"

@@ -64,6 +64,7 @@ def test_an_open_confirmation() -> None:
         "payload": None,
         "response_schema": None,
         "preview": {"resolved": "/ws/output/stale.log", "size": 12},
+        "rule": None,
         "digest": "d1",
         "proposed_rule": None,
         "drifted": True,

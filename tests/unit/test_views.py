@@ -112,12 +112,17 @@ def test_the_view(request_: Request, call: Call, type_: str, payload: dict[str, 
 
 
 def test_a_preview_stands_beside_the_payload() -> None:
-    assert decision_view(GUARDED, CUSTOM_TOOL) == interrupt_view(GUARDED, CUSTOM_TOOL)
-    previewed = replace(GUARDED, preview=Preview(resolved="/ws/a", size=0))
+    beside = {"rule": None, "digest": "d1", "editable": True}
+    assert decision_view(GUARDED, CUSTOM_TOOL) == interrupt_view(GUARDED, CUSTOM_TOOL) | beside
+    previewed = replace(GUARDED, preview=Preview(resolved="/ws/a", size=0), rule="confirm: file_read")
     assert decision_view(previewed, CUSTOM_TOOL) == {
         **interrupt_view(GUARDED, CUSTOM_TOOL),
+        **beside,
+        "rule": "confirm: file_read",
         "preview": {"resolved": "/ws/a", "size": 0},
     }
+    asked = ask(RequestKind.CONFIRM, "Go on?")
+    assert decision_view(asked, CUSTOM_TOOL) == interrupt_view(asked, CUSTOM_TOOL)
 
 
 @pytest.mark.parametrize("own", ["tool_approval", "user_input"])

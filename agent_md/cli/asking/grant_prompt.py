@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from agent_md.agents.rules import parse_rule
+from agent_md.cli.asking.prompt import TerminalPrompt
 from agent_md.cli.views.questions import QuestionText
 from agent_md.cli.views.screen import Painter, Style
 from agent_md.cli.views.visible_text import one_line
@@ -19,6 +21,7 @@ __all__ = [
     "Granting",
     "Step",
     "Terms",
+    "ask_grant",
     "first_terms",
     "grant_question",
     "local_granting",
@@ -104,6 +107,16 @@ def grant_question(terms: Terms, granting: Granting, painter: Painter) -> Questi
         painter("  y allows this, n goes back; a narrower rule, a scope or a time changes it", Style.DIM),
     )
     return QuestionText((), lines, f"{painter('?', Style.BOLD)} Allow this without asking [y/N]: ")
+
+
+async def ask_grant(terms: Terms, prompt: TerminalPrompt, granting: Granting) -> dict[str, str] | None:
+    """What is to be remembered, as it was agreed to; None if nothing is. Raises PromptClosed."""
+    while True:
+        question = grant_question(terms, granting, prompt.screen.painter)
+        step = await prompt.ask(question, partial(parse_step, terms=terms, granting=granting))
+        if step.terms is None:
+            return terms.remember() if step.agreed else None
+        terms = step.terms
 
 
 def parse_step(line: str, terms: Terms, granting: Granting) -> Step:

@@ -11,30 +11,19 @@ import os
 import re
 import sys
 import termios
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, Protocol, TextIO, TypeVar, assert_never
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol, TextIO, TypeVar
 
-from agent_md.cli.asking.answer_parsing import parse_choice, parse_confirm, parse_json, parse_selection, parse_text
-from agent_md.cli.asking.grant_prompt import (
-    Granting,
-    Terms,
-    first_terms,
-    grant_question,
-    parse_step,
-    wants_grant,
-)
+from agent_md.cli.terminal.external_editor import EditorFailed, edited_outside, editor_command
 from agent_md.cli.terminal.line_mode import LineMode
 from agent_md.cli.terminal.pager import pager_command, show_paged
 from agent_md.cli.terminal.standard_streams import person
-from agent_md.cli.views.questions import QuestionText, own_text_entry, question_texts, rows_of
+from agent_md.cli.views.questions import QuestionText, rows_of
 from agent_md.cli.views.screen import Screen
 from agent_md.cli.views.visible_text import one_line, wrapped
 from agent_md.errors import AgentmdError, AnswerRefused
-from agent_md.executions.answers import validate_response
-from agent_md.executions.model import Drift, Request, RequestKind, RequestSource
 
-__all__ = ["PromptClosed", "TerminalPrompt", "ask_request", "can_prompt"]
+__all__ = ["PromptClosed", "TerminalPrompt", "can_prompt"]
 
 T = TypeVar("T")
 
@@ -54,8 +43,11 @@ def can_prompt(source: TextIO | None = None, output: TextIO | None = None) -> bo
 class LineReader(Protocol):
     """Reads texts from one terminal: `LineEditor`, or `LineMode` where nothing can be drawn."""
 
-    async def read(self, prompt: str, *, typed_ahead: bool = False) -> str:
-        """The text that was typed after the prompt. Raises EOFError at the end of input."""
+    edits: bool
+    """Whether `read` can begin with a text."""
+
+    async def read(self, prompt: str, *, typed_ahead: bool = False, text: str = "") -> str:
+        """The text that was typed after the prompt, beginning with `text`. Raises EOFError at the end of input."""
 
 
 class TerminalPrompt:
@@ -83,32 +75,57 @@ class TerminalPrompt:
 
         Raises PromptClosed at the end of input. Cancelled, it leaves the cursor on a fresh line and nothing half typed.
         """
-        try:
-            await self._show(question)
+        with _closed_without_terminal():
+            await self.show(question.above)
+            self._write("".join(f"{line}\n" for line in question.lines))
             while True:
                 typed = ""
                 try:
-                    typed = await self._answer(question.prompt)
+                    typed = await self._read(question.prompt)
                     return parse(_clean(typed))
                 except AnswerRefused as refused:
                     lines = len(typed.splitlines())
                     at_once = f"{lines} lines came at once, and none of them counts: " if lines > 1 else ""
                     self.tell(f"  {at_once}{one_line(str(refused))}")
-        except (OSError, termios.error) as error:
-            raise PromptClosed(f"the terminal is gone ({error})") from error
 
     def tell(self, line: str) -> None:
         """A visible line that belongs to a question and wants no answer, folded at words."""
         with contextlib.suppress(OSError):  # a terminal that is gone is noticed by whoever asks next
             self._write("".join(f"{piece}\n" for piece in wrapped(line, self.screen.width)))
 
-    async def _show(self, question: QuestionText) -> None:
-        above = "".join(f"{line}\n" for line in question.above)
-        if not await self._paged(question.above, above):
-            self._write(above)
-        self._write("".join(f"{line}\n" for line in question.lines))
+    async def show(self, lines: Sequence[str]) -> None:
+        """Visible lines, through the pager where they are higher than the screen. Raises PromptClosed."""
+        text = "".join(f"{line}\n" for line in lines)
+        with _closed_without_terminal():
+            if not await self._paged(lines, text):
+                self._write(text)
 
-    async def _paged(self, lines: tuple[str, ...], text: str) -> bool:
+    async def edit(self, text: str, name: str) -> str | None:
+        """The text as it was left in `$VISUAL` or `$EDITOR`, where it is in a file `name`, or else here. None if it was
+        emptied or the editor failed, which is told. Raises PromptClosed, and AnswerRefused for what cannot be meant."""
+        command = editor_command(self._environ)
+        try:
+            with _closed_without_terminal():
+                if command is None:
+                    edited = await self._edit_here(text)
+                else:
+                    self._output.flush()
+                    ends = self._source, self._output.fileno()
+                    edited = await edited_outside(text, name, command, self._environ, *ends)
+        except EditorFailed as error:
+            self.tell(f"  {one_line(str(error))}; nothing was edited")
+            return None
+        return _clean(edited) if edited.strip() else None
+
+    async def _edit_here(self, text: str) -> str:
+        reader = self._made_reader()
+        if not reader.edits:
+            self.tell("  Type the new text; several lines have to come at once. An empty line leaves it as it is.")
+            return await self._read("  ")
+        self.tell("  Enter takes the text, Alt-Enter begins a line; an empty text leaves it as it is.")
+        return await self._read("  ", text)
+
+    async def _paged(self, lines: Sequence[str], text: str) -> bool:
         if self.screen.height is None or rows_of(lines, self.screen) <= self.screen.height:
             return False
         command = pager_command(self._environ)
@@ -117,12 +134,15 @@ class TerminalPrompt:
         self._output.flush()
         return await show_paged(text, command, self._environ, self._source, self._output.fileno())
 
-    async def _answer(self, prompt: str) -> str:
-        """The typed text. Raises PromptClosed at the end of input."""
+    def _made_reader(self) -> LineReader:
         if self._reader is None:
             self._reader = line_reader(self._source, self._output, self.screen, self._environ)
+        return self._reader
+
+    async def _read(self, prompt: str, text: str = "") -> str:
+        """The typed text. Raises PromptClosed at the end of input."""
         try:
-            return await self._reader.read(prompt)
+            return await self._made_reader().read(prompt, text=text)
         except EOFError:
             raise PromptClosed("the input ended before an answer was typed") from None
 
@@ -131,99 +151,12 @@ class TerminalPrompt:
         self._output.flush()
 
 
-async def ask_request(
-    request: Request,
-    prompt: TerminalPrompt,
-    granting: Granting,
-    *,
-    drift: Sequence[Drift] = (),
-    now: float | None = None,
-) -> Any:
-    """The response that a human types to a request, of the shape its kind wants and already validated. `granting`: what
-    may be allowed from now on with an approval.
-
-    Structured questions are put one after the other. Raises PromptClosed; cancel the task to withdraw the question.
-    """
-    texts = question_texts(request, prompt.screen, drift=drift, now=now)
-    parse: Callable[[str], Any]
-    match request.kind:
-        case RequestKind.CONFIRM:
-            return await _ask_confirmation(request, texts[0], prompt, granting)
-        case RequestKind.INPUT:
-            parse = parse_text
-        case RequestKind.CHOICE:
-            parse = partial(parse_choice, options=request.options or (), multi=bool(request.multi))
-        case RequestKind.CUSTOM:
-            parse = parse_json
-        case RequestKind.QUESTIONS:
-            return {"answers": await _ask_all(texts, request.questions or (), prompt)}
-        case unknown:
-            assert_never(unknown)
-
-    def validated(line: str) -> Any:
-        response = parse(line)
-        validate_response(request, response)
-        return response
-
-    return await prompt.ask(texts[0], validated)
-
-
-async def _ask_confirmation(
-    request: Request, text: QuestionText, prompt: TerminalPrompt, granting: Granting
-) -> dict[str, Any]:
-    """Asks until there is a yes or a no; what is to be allowed from now on is settled in between."""
-
-    def parse(line: str) -> dict[str, Any] | Terms:
-        if request.source is RequestSource.GATE and wants_grant(line):
-            return first_terms(request, granting)
-        return parse_confirm(line)
-
-    while True:
-        answer = await prompt.ask(text, parse)
-        if not isinstance(answer, Terms):
-            return answer
-        remember = await _ask_grant(answer, prompt, granting)
-        if remember is not None:
-            return {"approved": True, "remember": remember}
-        text = QuestionText((), text.lines, text.prompt)
-
-
-async def _ask_grant(terms: Terms, prompt: TerminalPrompt, granting: Granting) -> dict[str, str] | None:
-    """What is to be remembered, as it was agreed to; None if nothing is."""
-    while True:
-        question = grant_question(terms, granting, prompt.screen.painter)
-        step = await prompt.ask(question, partial(parse_step, terms=terms, granting=granting))
-        if step.terms is None:
-            return terms.remember() if step.agreed else None
-        terms = step.terms
-
-
-async def _ask_all(
-    texts: Sequence[QuestionText], questions: Sequence[dict[str, Any]], prompt: TerminalPrompt
-) -> dict[str, str | list[str]]:
-    answers = {}
-    for text, question in zip(texts, questions, strict=True):
-        answers[question["question"]] = await _ask_structured(text, question, prompt)
-    return answers
-
-
-async def _ask_structured(text: QuestionText, question: dict[str, Any], prompt: TerminalPrompt) -> str | list[str]:
-    labels = [option["label"] for option in question.get("options") or []]
-    if not labels:
-        return await prompt.ask(text, str)
-    multi, other = bool(question.get("multiSelect")), own_text_entry(labels)
-    chosen = await prompt.ask(text, partial(parse_selection, options=(*labels, other), multi=multi))
-    answers = [labels[at] for at in chosen if at < len(labels)]
-    if len(labels) in chosen:
-        own = await prompt.ask(QuestionText((), (), f"{other}: "), _own_text)
-        answers += [] if own in answers else [own]
-    return answers if multi else answers[0]
-
-
-def _own_text(line: str) -> str:
-    if not line.strip():
-        raise AnswerRefused("an own answer cannot be empty")
-    return line
+@contextlib.contextmanager
+def _closed_without_terminal() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, termios.error) as error:
+        raise PromptClosed(f"the terminal is gone ({error})") from error
 
 
 def line_reader(source: int, output: TextIO, screen: Screen, environ: Mapping[str, str]) -> LineReader:

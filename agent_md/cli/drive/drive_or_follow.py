@@ -9,8 +9,9 @@ from contextlib import suppress
 from typing import Any
 
 from agent_md.app import App
-from agent_md.cli.asking.grant_prompt import local_granting
-from agent_md.cli.asking.prompt import PromptClosed, TerminalPrompt, ask_request
+from agent_md.cli.asking.ask_request import ask_request
+from agent_md.cli.asking.local_details import LocalDetails
+from agent_md.cli.asking.prompt import PromptClosed, TerminalPrompt
 from agent_md.cli.asking.scripted_answers import ScriptedAnswers
 from agent_md.cli.command_context import login
 from agent_md.cli.drive.event_follower import Showing
@@ -24,7 +25,6 @@ from agent_md.cli.terminal.standard_streams import divert_tool_output
 from agent_md.cli.views.questions import listed, summary, unasked, withdrawn
 from agent_md.errors import AnswerConflict, AnswerRefused, CannotGoOn, UsageError
 from agent_md.executions.answers import POLICY
-from agent_md.executions.grants import scopes_of
 from agent_md.executions.model import (
     Claim,
     Execution,
@@ -203,8 +203,8 @@ class _Attendant:
         self._progress.pause()
         self._notices.tell([still.id for still in self._still_open()], request.agent, listed(request))
         drift = self._app.drift_of([request])[request.id]
-        granting = local_granting(request, scopes_of(self._store.execution(self._id)))
-        asking = asyncio.create_task(ask_request(request, self._prompt, granting, drift=drift, now=time.time()))
+        details = LocalDetails(self._app, request, self._prompt.screen)
+        asking = asyncio.create_task(ask_request(request, self._prompt, details, drift=drift, now=time.time()))
         try:
             decided = await self._until_answered(asking, request)
         except PromptClosed:
@@ -216,10 +216,21 @@ class _Attendant:
             for line in withdrawn(decided, self._prompt.screen):
                 self._prompt.tell(line)
             return None
-        answer = self._app.new_answer(self._store.execution(self._id), request, asking.result())
+        try:
+            answer = await self._answer(request, asking.result())
+        except AnswerRefused as refused:  # edited arguments that were fine a moment ago; it is asked again
+            self._note(str(refused))
+            return None
         claim = self._record([answer], login())
         self._showing.output.prompted()
         return claim
+
+    async def _answer(self, request: Request, response: Any) -> NewAnswer:
+        execution = self._store.execution(self._id)
+        answer: NewAnswer = await self._app.parts.tool_threads.aside(
+            lambda: self._app.new_answer(execution, request, response)
+        )
+        return answer
 
     async def _until_answered(self, asking: asyncio.Task[Any], request: Request) -> Request | None:
         """None when the question was answered here; the request as decided when that happened elsewhere."""
@@ -289,8 +300,10 @@ class _Attendant:
 
     def _tell_waiting(self, still_open: list[Request]) -> None:
         for request in still_open if self._prompt is None else ():
-            if request.source is RequestSource.TOOL:  # what the gate asks was shown as the call
+            if request.source is RequestSource.TOOL:
                 self._note(f"? {unasked(request)}")
+            else:  # it was shown as the call, but for its long texts
+                self._showing.output.left_open(request)
         what = "an answer" if len(still_open) == 1 else f"{len(still_open)} answers"
         # By the request's id, so that the command, given again, cannot answer a later question.
         named = f" --request {still_open[0].id}" if len(still_open) == 1 else ""

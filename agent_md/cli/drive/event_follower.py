@@ -11,7 +11,7 @@ from agent_md.app import App
 from agent_md.cli.drive.run_output import Output
 from agent_md.cli.terminal.output import NoReader, give_up, note
 from agent_md.cli.terminal.standard_streams import person
-from agent_md.executions.model import Event, EventType, ExecutionId, Request, RequestId
+from agent_md.executions.model import Decision, Event, EventType, ExecutionId, Request, RequestId
 
 __all__ = ["Showing"]
 
@@ -78,6 +78,9 @@ class Showing:
             asked = [request for request in self._store.requests(self.execution_id) if request.open]
         elif event.type is EventType.INTERRUPT:
             asked = [self._store.request(RequestId(event.data["request_id"]))]
+        elif event.type is EventType.TOOL_CALL and event.data["decision"] == Decision.ASK:
+            of_call = [r for r in self._store.requests(self.execution_id) if str(r.position) == event.data["position"]]
+            asked = of_call[:1]
         drift = self._app.drift_of(asked)
         self.output.event(event, execution, [(request, drift[request.id]) for request in asked])
 

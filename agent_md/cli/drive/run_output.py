@@ -8,9 +8,10 @@ from typing import Any
 from agent_md.cli.command_context import screen
 from agent_md.cli.terminal.live_rows import NOWHERE, LiveArea
 from agent_md.cli.terminal.output import note, say
+from agent_md.cli.views.call_text import long_texts
 from agent_md.cli.views.event_lines import RunView, cut_text, header
 from agent_md.cli.views.money import dollars
-from agent_md.cli.views.questions import decision_text, summary
+from agent_md.cli.views.questions import contents, decision_text, summary
 from agent_md.cli.views.screen import Screen
 from agent_md.cli.views.visible_text import counted, json_line, visible
 from agent_md.executions.model import Drift, Event, EventType, Execution, Request
@@ -32,11 +33,14 @@ class Output:
         """An execution that began before, with its first event, before the first event that is shown of it."""
 
     def event(self, event: Event, execution: Execution, requests: Sequence[tuple[Request, Sequence[Drift]]]) -> None:
-        """A stored event, in order; of a `waiting` one the open requests, of an `interrupt` its own, with what has
-        drifted."""
+        """A stored event, in order; of a `waiting` one the open requests, of an `interrupt` its own, of a guarded call that
+        of the gate, with what has drifted."""
 
     def prompted(self) -> None:
         """A question was answered at this terminal."""
+
+    def left_open(self, request: Request) -> None:
+        """A guarded call waits for an answer, and nobody is asked here."""
 
     def decided(self, request: Request, *, shown: bool) -> None:
         """A question was decided by this command without asking anybody; `shown`: what it asks stands above."""
@@ -68,12 +72,17 @@ class TextOutput(Output):
             self._say(line)
 
     def event(self, event: Event, execution: Execution, requests: Sequence[tuple[Request, Sequence[Drift]]]) -> None:
-        for line in self._view.lines(event, after_prompt=self._after_prompt):
+        asked = [request for request, _ in requests]
+        for line in self._view.lines(event, asked, after_prompt=self._after_prompt):
             self._after_prompt = False
             self._say(line)
 
     def prompted(self) -> None:
         self._after_prompt = True
+
+    def left_open(self, request: Request) -> None:
+        for line in contents(request, self._screen.painter) if long_texts(request.tool_args or {}) else ():
+            self._say(line)
 
     def decided(self, request: Request, *, shown: bool) -> None:
         for line in self._view.decided(request, shown=shown):

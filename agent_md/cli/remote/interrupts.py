@@ -30,7 +30,7 @@ def as_request(interrupt: Interrupt, agent: str) -> Request:
     return Request(
         id=RequestId(str(interrupt.id)),
         position=Position(0, 0),
-        digest="",
+        digest=interrupt.digest if isinstance(interrupt.digest, str) else "",
         execution_id=ExecutionId(0),
         agent=agent,
         created_at=0.0,

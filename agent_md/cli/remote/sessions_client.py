@@ -52,6 +52,9 @@ class Interrupt:
     kind: Any = None
     response_schema: Any = None
     proposed_rule: Any = None
+    rule: Any = None
+    digest: Any = None
+    editable: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +334,8 @@ def _session(data: Any) -> RemoteSession:
 def _interrupt(data: Any) -> Interrupt:
     found = data if isinstance(data, dict) else {}
     interrupt_id = found.get("interrupt_id")
-    payload, *beside = (found.get(name) for name in ("payload", "preview", "kind", "response_schema", "proposed_rule"))
+    names = ("payload", "preview", "kind", "response_schema", "proposed_rule", "rule", "digest", "editable")
+    payload, *beside = (found.get(name) for name in names)
     if not isinstance(interrupt_id, str | int) or is_too_deep([payload, *beside]):
         raise _foreign(data)
     types = (found.get("type"), payload.get("type") if isinstance(payload, dict) else None, "custom")

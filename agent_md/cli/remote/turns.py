@@ -15,10 +15,11 @@ from functools import partial
 from itertools import chain, islice, repeat
 from typing import Any, TypeVar
 
-from agent_md.cli.asking.grant_prompt import remote_granting
-from agent_md.cli.asking.prompt import PromptClosed, TerminalPrompt, ask_request
+from agent_md.cli.asking.ask_request import ask_request
+from agent_md.cli.asking.prompt import PromptClosed, TerminalPrompt
 from agent_md.cli.exit_codes import CUT
 from agent_md.cli.remote.interrupts import as_request
+from agent_md.cli.remote.remote_details import RemoteDetails
 from agent_md.cli.remote.remote_output import RemoteOutput
 from agent_md.cli.remote.sessions_client import Interrupt, RemoteSession, SessionsClient
 from agent_md.cli.remote.turn_texts import TurnTexts
@@ -256,7 +257,8 @@ class RemoteTurns:
 
     async def _typed(self, request: Request, interrupt: Interrupt, prompt: TerminalPrompt) -> Any:
         """What is typed at the prompt, while the server shows the question as open. Raises _Withdrawn, LeftWaiting."""
-        asking = asyncio.create_task(ask_request(request, prompt, remote_granting()))
+        details = RemoteDetails(self._client, self._id, interrupt, request, prompt.screen)
+        asking = asyncio.create_task(ask_request(request, prompt, details))
         watching = asyncio.create_task(self._closed(interrupt.id))
         try:
             await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)

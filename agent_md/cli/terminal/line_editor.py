@@ -88,15 +88,17 @@ class LineEditor:
         )
         self._session.app.ttimeoutlen = _ESCAPE_S
 
-    async def read(self, prompt: str, *, typed_ahead: bool = False) -> str:
-        """The text that Enter ended; bytes that are no UTF-8 are surrogates in it.
+    edits = True
 
-        What was typed before the prompt was drawn is put into the text with `typed_ahead`, else thrown away. Raises
+    async def read(self, prompt: str, *, typed_ahead: bool = False, text: str = "") -> str:
+        """The text that Enter ended; bytes that are no UTF-8 are surrogates in it. It begins with `text`.
+
+        What was typed before the prompt was drawn is put behind that with `typed_ahead`, else thrown away. Raises
         EOFError at Ctrl-D without a text, and when the terminal is gone. The mode of the terminal is restored on
         every way out, cancellation included.
         """
         with self._input.raw_mode():
-            default = self._input.typed_ahead() if typed_ahead else ""
+            default = text + (self._input.typed_ahead() if typed_ahead else "")
             if not typed_ahead:
                 self._output.before_first = self._discard
             clear_typeahead(self._input)

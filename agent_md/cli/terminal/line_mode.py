@@ -27,10 +27,13 @@ class LineMode:
         self._source = source
         self._output = output
 
-    async def read(self, prompt: str, *, typed_ahead: bool = False) -> str:
+    edits = False
+
+    async def read(self, prompt: str, *, typed_ahead: bool = False, text: str = "") -> str:
         """The line that Enter ended; lines that come at once are one text, and its last line waits for Enter.
 
-        What was typed before the prompt was written is thrown away, whatever `typed_ahead` says: nobody could see it.
+        It never begins with `text`. What was typed before the prompt was written is thrown away, whatever `typed_ahead`
+        says: nobody could see it.
         Raises EOFError at the end of input, AnswerRefused for a line that the kernel has cut.
         """
         with _line_mode(self._source):

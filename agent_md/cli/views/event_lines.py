@@ -6,12 +6,14 @@ lines of a text are indented, so that no text can pass for a line of ours.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_md.cli.views.questions import decision_text, shown_json, summary
+from agent_md.cli.views.call_text import call_line, shown_json
+from agent_md.cli.views.questions import decision_text, summary
 from agent_md.cli.views.screen import PLAIN, Screen, Style
 from agent_md.cli.views.visible_text import cut, fold, one_line, visible, width_of
-from agent_md.executions.model import CallOutcome, Event, EventType, Outcome, Request, Status
+from agent_md.executions.model import CallOutcome, Event, EventType, Outcome, Preview, Request, Status
 
 __all__ = [
     "RunView",
@@ -78,9 +80,10 @@ class RunView:
     agent: str
     screen: Screen = PLAIN
 
-    def lines(self, event: Event, *, after_prompt: bool = False) -> list[str]:
-        """What to print for an event, perhaps nothing; a blank line first if a prompt was answered just before."""
-        said = _in_run(event)
+    def lines(self, event: Event, requests: Sequence[Request] = (), *, after_prompt: bool = False) -> list[str]:
+        """What to print for an event, perhaps nothing; a blank line first if a prompt was answered just before. `requests`
+        has that of a guarded call."""
+        said = _in_run(event, requests)
         if said is None:
             return []
         lines = lines_of(self.screen.time(event.at), self.agent, said, self.screen)
@@ -119,12 +122,12 @@ def _folded(line: str, first: int, further: int) -> list[str]:
     return [beside, *fold(over, further)] if over else [beside]
 
 
-def _in_run(event: Event) -> Said | None:
+def _in_run(event: Event, requests: Sequence[Request]) -> Said | None:
     match event.type:
         case EventType.AI:
             return ("💬", event.message, ()) if event.message.strip() and has_calls(event) else None
         case EventType.TOOL_CALL:
-            return called(event)
+            return called(event, brief=True, preview=requests[0].preview if requests else None)
         case EventType.TOOL_RESULT:
             return result(event, _shortened(event.message))
         case EventType.RETRACTED:
@@ -137,11 +140,13 @@ def _in_run(event: Event) -> Said | None:
             return None
 
 
-def called(event: Event) -> Said:
-    """A `tool_call`, its arguments whole, and by which grant it runs although a rule would ask."""
-    grant = event.data.get("grant")
+def called(event: Event, *, brief: bool = False, preview: Preview | None = None) -> Said:
+    """A `tool_call`, its arguments whole, or with `brief` long texts in them by their size, and by which grant it runs
+    although a rule would ask."""
+    tool, args, grant = event.data["tool_name"], event.data["args"], event.data.get("grant")
+    shown = call_line(tool, args, preview, sign=" → ") if brief else f"{one_line(tool)} → {shown_json(args)}"
     allowed = "" if grant is None else f" (allowed by grant {grant['id']} of {one_line(grant['given_by'])})"
-    return "🔧", f"{one_line(event.data['tool_name'])} → {shown_json(event.data['args'])}{allowed}", ()
+    return "🔧", f"{shown}{allowed}", ()
 
 
 def result(event: Event, text: str, *, after: str = "") -> Said:

@@ -6,11 +6,13 @@ Lines that show text of others begin with a sign of ours or are indented, so tha
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, assert_never
 
+from agent_md.cli.views.call_text import call_line, long_texts, shown_json, text_block
+from agent_md.cli.views.question_keys import Command, hint_lines
 from agent_md.cli.views.screen import Painter, Screen, Style, unpainted
 from agent_md.cli.views.short_json import short_json
 from agent_md.cli.views.visible_text import counted, cut, fold, is_suspicious, one_line, visible, width_of, wrapped
@@ -18,6 +20,7 @@ from agent_md.executions.model import Answer, Drift, Outcome, Preview, Request, 
 
 __all__ = [
     "QuestionText",
+    "contents",
     "decision_text",
     "drift_name",
     "drift_text",
@@ -27,7 +30,6 @@ __all__ = [
     "question_texts",
     "remaining",
     "rows_of",
-    "shown_json",
     "summary",
     "unasked",
     "withdrawn",
@@ -37,15 +39,17 @@ _INDENT = "  "
 _LISTED = 160
 """Cells of a payload in a list."""
 _CHOICE = "Choice: "
-_SEVERAL = f"{_INDENT}(several are allowed, separated by commas)"
 _DETAIL = 5 * " "
 _PREVIEW = f"{_DETAIL}│ "
+_IN_DIFF = {"file_write": ("content",), "file_edit": ("old_text", "new_text")}
+"""The arguments of a tool that its diff shows."""
 _DECEIVING = "this request holds control, hidden or reordering characters (shown as escapes) or long runs of blanks"
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionText:
-    """One question as lines: what stands `above` it (may be long), the question's own lines, and the open prompt."""
+    """One question as lines: what stands `above` it (may be long), the question's own lines with what can be typed, and
+    the open prompt."""
 
     above: tuple[str, ...]
     lines: tuple[str, ...]
@@ -53,19 +57,19 @@ class QuestionText:
 
 
 def summary(request: Request) -> str:
-    """The request on one line, visible and never shortened: also the payload of a custom one, and the call that a tool
-    asks about."""
+    """The request on one line, visible: also the payload of a custom one, and the call that a tool asks about. Long texts
+    in the arguments of a call are named by their size; nothing else is shortened."""
     return _on_one_line(request, shown_json)
 
 
 def _on_one_line(request: Request, shown: Callable[[Any], str]) -> str:
     if request.source is RequestSource.GATE and request.tool_name is not None:
-        return f"Confirm {one_line(request.tool_name)} {shown_json(request.tool_args or {})}"
+        return f"Confirm {call_line(request.tool_name, request.tool_args or {}, request.preview)}"
     if request.kind is RequestKind.QUESTIONS and request.questions:
         return one_line(" / ".join(question["question"] for question in request.questions))
     message = one_line(request.message)
     if request.kind is RequestKind.CONFIRM and request.tool_name is not None:
-        return f"{message} ({one_line(request.tool_name)} {shown(request.tool_args or {})})"
+        return f"{message} ({call_line(request.tool_name, request.tool_args or {})})"
     payload = _beside_message(request)
     return f"{message} {shown(payload)}" if payload else message
 
@@ -96,25 +100,43 @@ def _choices(options: Sequence[str]) -> str:
     return f" [{one_line(' | '.join(options))}]" if options else ""
 
 
+def contents(request: Request, painter: Painter) -> list[str]:
+    """What a call would do: the path, the diff, and the long texts of its arguments that the diff does not show. Before
+    that the call, if a tool asks about one."""
+    preview, args = request.preview, request.tool_args or {}
+    in_diff = _IN_DIFF.get(request.tool_name or "", ()) if preview is not None and preview.diff else ()
+    asks = request.source is RequestSource.TOOL and request.kind is RequestKind.CONFIRM  # itself about a call
+    call = [_INDENT + call_line(request.tool_name, args)] if asks and request.tool_name is not None else []
+    apart = [line for long in long_texts(args) if long.name not in in_diff for line in text_block(long)]
+    return [*call, *_preview_lines(preview, painter), *apart]
+
+
 def question_texts(
-    request: Request, screen: Screen, *, drift: Sequence[Drift] = (), now: float | None = None
+    request: Request,
+    screen: Screen,
+    *,
+    drift: Sequence[Drift] = (),
+    now: float | None = None,
+    commands: Collection[Command] = (),
 ) -> list[QuestionText]:
-    """The questions of a request, in order; all but `questions` have one. `now` tells how long it stays open."""
-    above = (*_warnings(request, screen.painter, drift, now), *_preview_lines(request.preview, screen.painter))
+    """The questions of a request, in order; all but `questions` have one. `now` tells how long it stays open, `commands`
+    what can be typed instead of an answer."""
+    above = (*_warnings(request, screen.painter, drift, now), *contents(request, screen.painter))
+    hint = hint_lines(request.kind, commands, screen, multi=bool(request.multi))
     match request.kind:
         case RequestKind.CONFIRM:
-            return [_confirm(request, screen, above)]
+            return [_confirm(request, screen, above, hint)]
         case RequestKind.INPUT:
             return [QuestionText(above, _heading(request.message, screen.painter), "> ")]
         case RequestKind.CHOICE:
-            menu = (*_numbered(request.options or ()), *_several(request.multi))
-            return [QuestionText(above, (*_heading(request.message, screen.painter), *menu), _CHOICE)]
+            menu = (*_heading(request.message, screen.painter), *_numbered(request.options or ()))
+            return [QuestionText(above, (*menu, *hint), _CHOICE)]
         case RequestKind.CUSTOM:
             payload = json.dumps(request.payload, ensure_ascii=False, indent=2)
             shown = (*above, *indented(payload), *_wanted(request))
-            return [QuestionText(shown, _heading(request.message, screen.painter), "JSON: ")]
+            return [QuestionText(shown, (*_heading(request.message, screen.painter), *hint), "JSON: ")]
         case RequestKind.QUESTIONS:
-            return _structured_all(request.questions or (), screen, above)
+            return _structured_all(request.questions or (), screen, above, commands)
         case unknown:
             assert_never(unknown)
 
@@ -197,11 +219,6 @@ def withdrawn(request: Request, screen: Screen) -> list[str]:
     return [screen.painter(piece, Style.ATTENTION) for piece in wrapped(line, screen.width)]
 
 
-def shown_json(value: Any) -> str:
-    """A JSON value on one line as people read it."""
-    return one_line(json.dumps(value, ensure_ascii=False))
-
-
 def indented(text: str) -> list[str]:
     """The lines of a text, visible, each under ours."""
     return [_INDENT + line for line in visible(text).split("\n")]
@@ -278,18 +295,16 @@ def _painted_diff(line: str, painter: Painter) -> str:
     return painter(line, Style.RED) if line.startswith("-") else line
 
 
-def _confirm(request: Request, screen: Screen, above: tuple[str, ...]) -> QuestionText:
+def _confirm(request: Request, screen: Screen, above: tuple[str, ...], hint: tuple[str, ...]) -> QuestionText:
     question, painter = summary(request), screen.painter
     if request.source is RequestSource.TOOL:
         question = one_line(request.message)
-        if request.tool_name is not None:
-            above = (*above, f"{_INDENT}{one_line(request.tool_name)} {shown_json(request.tool_args or {})}")
         if "\n" in request.message:
-            return QuestionText(above, _heading(request.message, painter), "[y/N]: ")
+            return QuestionText(above, (*_heading(request.message, painter), *hint), "[y/N]: ")
     if not _fits(question, screen):
         above = (*above, _INDENT + question)
         question = f"{cut(question, screen.width or 0)} (whole above)"
-    return QuestionText(above, (), f"{_mark(painter)} {question} [y/N]: ")
+    return QuestionText(above, hint, f"{_mark(painter)} {question} [y/N]: ")
 
 
 def _fits(question: str, screen: Screen) -> bool:
@@ -311,19 +326,19 @@ def _numbered(options: Sequence[str]) -> list[str]:
     return [f"{_INDENT}{number}. {one_line(option)}" for number, option in enumerate(options, start=1)]
 
 
-def _several(multi: bool | None) -> tuple[str, ...]:
-    return (_SEVERAL,) if multi else ()
-
-
-def _structured_all(questions: Sequence[dict[str, Any]], screen: Screen, above: tuple[str, ...]) -> list[QuestionText]:
+def _structured_all(
+    questions: Sequence[dict[str, Any]], screen: Screen, above: tuple[str, ...], commands: Collection[Command]
+) -> list[QuestionText]:
     texts = []
     for number, question in enumerate(questions, start=1):
         progress = f"({number}/{len(questions)})" if len(questions) > 1 else ""
-        texts.append(_structured(question, screen, progress, above if number == 1 else ()))
+        texts.append(_structured(question, screen, progress, above if number == 1 else (), commands))
     return texts
 
 
-def _structured(question: dict[str, Any], screen: Screen, progress: str, above: tuple[str, ...]) -> QuestionText:
+def _structured(
+    question: dict[str, Any], screen: Screen, progress: str, above: tuple[str, ...], commands: Collection[Command]
+) -> QuestionText:
     """The question with all there is to its options; what is too high for the screen stands above a short menu."""
     heading = list(_heading(question["question"], screen.painter))
     header = f"[{one_line(question['header'])}]" if question.get("header") else ""
@@ -333,7 +348,8 @@ def _structured(question: dict[str, Any], screen: Screen, progress: str, above: 
         return QuestionText(above, tuple(heading), "> ")
     labels = [option["label"] for option in options]
     *entries, other = _numbered([*labels, own_text_entry(labels)])
-    ending = (other, *_several(question.get("multiSelect")))
+    multi = bool(question.get("multiSelect"))
+    ending = (other, *hint_lines(RequestKind.QUESTIONS, commands, screen, multi=multi))
     described = [
         line for entry, option in zip(entries, options, strict=True) for line in (entry, *_details(option, screen))
     ]

@@ -35,8 +35,10 @@ class Timeline:
     what all of it took.
     """
 
-    def __init__(self, agent: str, screen: Screen = PLAIN, *, session: str | None = None) -> None:
-        """`session` is the id of the one that the execution is a turn of."""
+    def __init__(self, agent: str, screen: Screen = PLAIN, *, session: str | None = None, brief: bool = False) -> None:
+        """`session` is the id of the one that the execution is a turn of. With `brief` long texts in the arguments of
+        calls are named by their size, else they are whole."""
+        self._brief = brief
         self._agent = agent
         self._session = session
         self._screen = screen
@@ -104,7 +106,7 @@ class Timeline:
                     yield ending
             case EventType.TOOL_CALL:
                 self._calls[event.data["position"]] = event.at
-                yield called(event)
+                yield called(event, brief=self._brief)
             case EventType.TOOL_RESULT:
                 since = self._calls.get(event.data["position"], event.at)
                 yield result(event, event.message, after=_after(event.at - since))

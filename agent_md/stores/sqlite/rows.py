@@ -115,7 +115,7 @@ FROM events"""
 
 _BODY = (
     *("action_digest", "tool_name", "tool_args", "options", "multi", "questions", "payload", "response_schema"),
-    *("preview", "tool_source", "offer"),
+    *("preview", "tool_source", "offer", "rule"),
 )
 
 
@@ -187,6 +187,7 @@ def to_request(row: Any) -> Request:
         payload=body.get("payload"),
         response_schema=body.get("response_schema"),
         preview=None if body.get("preview") is None else Preview(**body["preview"]),
+        rule=body.get("rule"),
         offer=None if body.get("offer") is None else _to_offer(**body["offer"]),
         answer=answer if retraction is None else None,
         retraction=retraction,

@@ -1,0 +1,48 @@
+"""What this workspace knows of a request that is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from agent_md.app import App
+from agent_md.cli.asking.grant_prompt import local_granting
+from agent_md.cli.views.request_details import everything, room_beside
+from agent_md.cli.views.screen import Screen
+from agent_md.cli.views.timeline import Timeline
+from agent_md.executions.grants import scopes_of
+from agent_md.executions.model import Request, RequestSource
+
+__all__ = ["LocalDetails"]
+
+
+class LocalDetails:
+    """`RequestDetails` of a request in the store of an app."""
+
+    editable = True
+
+    def __init__(self, app: App, request: Request, screen: Screen) -> None:
+        self._app = app
+        self._request = request
+        self._execution = app.store.execution(request.execution_id)
+        self._screen = screen
+        self.granting = local_granting(request, scopes_of(self._execution))
+
+    async def everything(self, request: Request) -> Sequence[str]:
+        execution, store = self._execution, self._app.store
+        timeline = Timeline(execution.agent, room_beside(self._screen), session=execution.session_id, brief=True)
+        conversation = timeline.lines(store.events(execution.id), store.requests(execution.id))
+        return everything(request, self._screen, rule=self._asked_by(), conversation=conversation)
+
+    def _asked_by(self) -> str:
+        if self._request.rule is not None:
+            return self._request.rule
+        call = self._app.store.call(self._execution.id, self._request.position)
+        tool = "?" if call is None else call.tool
+        return f"the tool {tool}" if self._request.source is RequestSource.TOOL else "no rule that is known"
+
+    async def edited(self, args: dict[str, Any]) -> Request:
+        edited: Request = await self._app.parts.tool_threads.aside(
+            lambda: self._app.edited(self._execution, self._request, args)
+        )
+        return edited

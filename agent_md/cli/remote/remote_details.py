@@ -1,0 +1,52 @@
+"""What a server of the sessions interface tells of a question, beside the question itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from agent_md.cli.asking.grant_prompt import remote_granting
+from agent_md.cli.remote.sessions_client import Interrupt, SessionsClient
+from agent_md.cli.views.questions import indented
+from agent_md.cli.views.request_details import everything
+from agent_md.cli.views.screen import Screen
+from agent_md.cli.views.visible_text import one_line
+from agent_md.errors import RequestRefused, ServerUnreachable, UnknownSession
+from agent_md.executions.model import Request
+
+__all__ = ["RemoteDetails"]
+
+
+class RemoteDetails:
+    """`RequestDetails` of an interrupt of a session. Edited arguments are checked by the server, when they are sent."""
+
+    def __init__(
+        self, client: SessionsClient, session_id: str, interrupt: Interrupt, request: Request, screen: Screen
+    ) -> None:
+        self._client = client
+        self._id = session_id
+        self._interrupt = interrupt
+        self._request = request
+        self._screen = screen
+        self.editable = interrupt.editable is True
+        self.granting = remote_granting()
+
+    async def everything(self, request: Request) -> Sequence[str]:
+        rule = self._interrupt.rule
+        said = await self._conversation()
+        by = rule if isinstance(rule, str) else "the server does not say by what"
+        return everything(request, self._screen, rule=by, conversation=said)
+
+    async def _conversation(self) -> list[str]:
+        try:
+            messages = await self._client.messages(self._id)
+        except (UnknownSession, RequestRefused, ServerUnreachable) as error:
+            return [f"(the server does not tell it: {one_line(str(error))})"]
+        lines: list[str] = []
+        for message in messages:
+            lines += [f"{one_line(message.role)}:", *indented(message.text)]
+        return lines
+
+    async def edited(self, args: dict[str, Any]) -> Request:
+        return replace(self._request, tool_args=args, preview=None)

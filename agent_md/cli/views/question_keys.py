@@ -1,0 +1,46 @@
+"""What can be typed at a question besides an answer, and the line that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import StrEnum
+
+from agent_md.cli.views.screen import Screen, Style
+from agent_md.cli.views.visible_text import width_of, wrapped
+from agent_md.executions.model import RequestKind
+
+__all__ = ["Command", "hint_lines"]
+
+
+class Command(StrEnum):
+    """What is typed instead of an answer; the question is put again after it."""
+
+    EDIT = "e"
+    ALWAYS = "a"
+    EVERYTHING = "?"
+
+
+_ANSWERS = {
+    RequestKind.CONFIRM: ("y yes", "n no", "n TEXT no, with this reason"),
+    RequestKind.CUSTOM: ("a JSON value",),
+}
+_ONE, _SEVERAL = "a number, or an option as it is written", "numbers or options, separated by commas"
+_COMMANDS = {Command.EDIT: "e edit", Command.ALWAYS: "a always", Command.EVERYTHING: "? everything"}
+
+
+def hint_lines(
+    kind: RequestKind, commands: Collection[Command], screen: Screen, *, multi: bool = False
+) -> tuple[str, ...]:
+    """What can be typed, on one dim line that is folded where it is too wide; none where any text is the answer."""
+    if kind is RequestKind.INPUT:
+        return ()
+    answers = _ANSWERS.get(kind, (_SEVERAL if multi else _ONE,))
+    line, *further = [*answers, *(text for command, text in _COMMANDS.items() if command in commands)]
+    rows = [f"  {line}"]
+    for part in further:
+        longer = f"{rows[-1]} · {part}"
+        if screen.width is None or width_of(longer) <= screen.width:
+            rows[-1] = longer
+        else:
+            rows.append(f"  {part}")
+    return tuple(screen.painter(piece, Style.DIM) for row in rows for piece in wrapped(row, screen.width))
