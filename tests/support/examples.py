@@ -29,6 +29,9 @@ NOT_WALKED: dict[tuple[str, str], str] = {
         "README.md",
         "$ agentmd chat helper --session garden",
     ): "it needs a terminal: test_the_chat_of_the_page_is_a_real_one",
+    ("docs/human-in-the-loop.md", "? Confirm file_write code.py (80 lines, new) [y/N]: n not without tests"): (
+        "it needs a terminal: test_a_long_text_is_named_by_its_size_shown_once_and_edited"
+    ),
     ("docs/chat.md", "$ agentmd chat keeper"): "it needs a terminal: test_the_chat_of_the_page_is_a_real_one",
     ("docs/cli.md", "$ agentmd logs --cost --by model"): "its numbers are those of a workspace in use: "
     "test_the_table_of_the_page_is_a_real_one",
