@@ -7,11 +7,19 @@ from collections.abc import Iterable, Sequence
 from agent_md.agents.spec import AgentSpec
 from agent_md.api.address import server_takes_over
 from agent_md.app import App
-from agent_md.cli.terminal.output import remark
-from agent_md.cli.views.visible_text import one_line
+from agent_md.cli.terminal.output import note, remark
+from agent_md.cli.views.visible_text import counted, one_line
 from agent_md.executions.model import Execution, ExecutionId, Status
 
-__all__ = ["NO_AGENTS", "NO_SERVER", "abandoned_among", "triggers_idle", "warn_unavailable", "without_server"]
+__all__ = [
+    "NO_AGENTS",
+    "NO_SERVER",
+    "abandoned_among",
+    "tell_earlier",
+    "triggers_idle",
+    "warn_unavailable",
+    "without_server",
+]
 
 NO_AGENTS = "No agents yet: `agentmd new NAME` makes one."
 NO_SERVER = (
@@ -45,6 +53,15 @@ def warn_unavailable(app: App, agent: str) -> None:
     text = without_effect(spec)
     for told in [*([] if text is None else [text]), *without_server(app, spec)]:
         remark(f"note: {told}")
+
+
+def tell_earlier(app: App, execution: Execution, *, hint: str = "") -> None:
+    """Says how many earlier messages of its conversation a new execution begins with, if there are any; outside of a
+    session with a hint how to leave them out."""
+    earlier = sum(message["type"] != "system" for message in app.store.seed(execution.id)) - 1
+    if earlier > 0:
+        where = hint if execution.session_id is None else f" of the session {execution.session_id}"
+        note(f"note: it begins with {counted(earlier, 'earlier message')}{where}")
 
 
 def abandoned_among(app: App, executions: Sequence[Execution]) -> set[ExecutionId]:

@@ -48,6 +48,7 @@ def test_it_is_told_the_same_and_says_what_ran_before(failed: World) -> None:
     assert again.code == 0, again
     assert "Done." in again.out
     assert "note: call 0.0 (plain) of execution 1 ran" in again.err
+    assert "note: it begins with 3 earlier messages\n" in again.err
     new = failed.execution(2)
     assert (new.status, new.trigger, new.agent) == (Status.SUCCESS, TriggerKind.MANUAL, "worker")
     store = failed.store()

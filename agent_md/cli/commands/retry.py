@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from agent_md.cli.agent_notes import tell_earlier
 from agent_md.cli.command_context import WorkspaceOption, open_app, terminal
 from agent_md.cli.drive.event_follower import Showing
 from agent_md.cli.drive.run_output import choose_output
@@ -42,6 +43,8 @@ def retry(
         for what, calls in zip(("ran", "may have run"), what_ran(app.store, failed), strict=True):
             if calls:
                 remark(f"note: {', '.join(calls)} of execution {failed.id} {what}")
+        if not quiet:
+            tell_earlier(app, created)
         showing = Showing(app, created.id, output, new=str(app.spec_of(created).model))
         claim = Claim(created.id, app.worker, created.epoch)
         code = attend(app, showing, claim, terminal(asks=not as_json), on_ask)

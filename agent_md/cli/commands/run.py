@@ -11,7 +11,7 @@ import typer
 from agent_md.agents.spec import AgentSpec, ModelRef
 from agent_md.api.address import server_takes_over
 from agent_md.app import App
-from agent_md.cli.agent_notes import warn_unavailable
+from agent_md.cli.agent_notes import tell_earlier, warn_unavailable
 from agent_md.cli.command_context import WorkspaceOption, current_folder, open_app, terminal
 from agent_md.cli.commands.agent_path import spec_named, workspace_for
 from agent_md.cli.commands.run_message import has_unread, message_of
@@ -20,7 +20,6 @@ from agent_md.cli.drive.run_output import choose_output
 from agent_md.cli.option_values import LinesOption, OnAsk, OnAskOption, QuietOption, model_ref, session_id
 from agent_md.cli.terminal.output import note
 from agent_md.cli.terminal.standard_streams import person
-from agent_md.cli.views.visible_text import counted
 from agent_md.errors import UsageError
 from agent_md.executions.model import Claim, Execution
 from agent_md.own_python import python_command
@@ -108,7 +107,7 @@ def run(
         if message != "-" and has_unread(person(sys.stdin)):
             note("note: standard input is not read; `-m -` takes it as the message")
         if not quiet:
-            _tell_earlier(app, execution)
+            tell_earlier(app, execution, hint=" (--fresh leaves them out)")
         output = choose_output(execution, quiet=quiet, as_json=as_json)
         warn_unavailable(app, spec.name)
         showing = Showing(app, execution.id, output, new=str(spec.model))
@@ -129,14 +128,6 @@ def _answers_of(app: App, spec: AgentSpec) -> ScriptedAnswers:
     from agent_md.cli.asking.scripted_answers import ScriptedAnswers
 
     return ScriptedAnswers.of(app, spec)
-
-
-def _tell_earlier(app: App, execution: Execution) -> None:
-    earlier = sum(message["type"] != "system" for message in app.store.seed(execution.id)) - 1
-    if earlier > 0:
-        session = execution.session_id
-        where = " (--fresh leaves them out)" if session is None else f" of the session {session}"
-        note(f"note: it begins with {counted(earlier, 'earlier message')}{where}")
 
 
 def _hand_over(app: App, execution: Execution) -> str:
