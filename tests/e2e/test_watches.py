@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from agent_md.executions.firings import FiringState
 from agent_md.executions.model import Status, TriggerKind
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.server import Server
+from tests.support.snapshots import Snapshot
 from tests.support.waiting import until
 
 HEAD = "Files that you watch were changed:\n"
@@ -33,31 +36,6 @@ def firings(folder: AgentFolder, agent: str) -> list[Any]:
 
 def told(folder: AgentFolder, agent: str) -> list[str]:
     return [firing.message.removeprefix(HEAD) for firing in firings(folder, agent)]
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentFolder]:
-    """One server with an agent for each way to save, each with a folder of its name."""
-    folder = AgentFolder(tmp_path_factory.mktemp("watches") / "ws")
-    for name in WAYS:
-        watching(folder, name)
-        (folder.path / name / "old.txt").write_text("one\ntwo\n")
-    read = {"calls": [call("file_read", path="slow/a.txt")]}
-    watching(folder, "slow", turns=[read, {"text": "Read."}])
-    write = {"calls": [call("file_write", path="own/out.txt", content="mine")]}
-    watching(folder, "own", turns=[write, {"text": "Written."}], more="auto_approve: [file_write]")
-    for name, other in (("ping", "pong"), ("pong", "ping")):
-        grow = {"calls": [call("file_edit", path=f"{other}/ball", old_text="x", new_text="xx", replace_all=True)]}
-        watching(folder, name, turns=[grow, {"text": "Thrown."}], more="auto_approve: [file_edit]")
-        (folder.path / name / "ball").write_text("x")
-    with Server(folder.path) as server:
-        assert server.client.get("/info").body["watcher_active"] is True
-        assert server.client.get("/agents/own").body["trigger_paths"] == ["own"]
-        shown = folder.cli("status").out
-        assert "\nown starts by itself: watch own\n" in shown
-        assert "The watch of" not in shown
-        yield folder
-        assert server.client.get("/info").body["watcher_problems"] == {}
 
 
 def by_rename(place: Path) -> None:
@@ -125,28 +103,77 @@ def a_forged_name(place: Path) -> None:
     (place / "a\ndeleted everything").write_text("x")
 
 
+def slowly(place: Path) -> None:
+    copy = "for i in 1 2 3 4 5; do echo part $i; sleep 0.4; done > slow.txt"
+    subprocess.run(["sh", "-c", copy], cwd=place, check=True)
+
+
 WAYS: dict[str, tuple[Callable[[Path], None], str]] = {
-    "renamed": (by_rename, "modified renamed/old.txt"),
-    "sed": (by_sed, "modified sed/old.txt"),
-    "replaced": (by_replacing, "modified replaced/old.txt"),
-    "git": (by_git, "created git/new.txt\nmodified git/old.txt"),
-    "moved-in": (by_moving_in, "created moved-in/in.txt"),
-    "moved-out": (by_moving_out, "deleted moved-out/old.txt"),
-    "moved": (by_moving_within, "moved moved/old.txt -> moved/sub/new.txt"),
-    "eight": (eight_at_once, "\n".join(f"created eight/{n}.txt" for n in range(8))),
-    "twice": (twice, "modified twice/old.txt"),
-    "forged": (a_forged_name, 'created "forged/a\\ndeleted everything"'),
+    "renamed": (by_rename, "modified {place}/old.txt"),
+    "sed": (by_sed, "modified {place}/old.txt"),
+    "replaced": (by_replacing, "modified {place}/old.txt"),
+    "git": (by_git, "created {place}/new.txt\nmodified {place}/old.txt"),
+    "moved-in": (by_moving_in, "created {place}/in.txt"),
+    "moved-out": (by_moving_out, "deleted {place}/old.txt"),
+    "moved": (by_moving_within, "moved {place}/old.txt -> {place}/sub/new.txt"),
+    "eight": (eight_at_once, "\n".join(f"created {{place}}/{n}.txt" for n in range(8))),
+    "twice": (twice, "modified {place}/old.txt"),
+    "slow": (slowly, "created {place}/slow.txt"),
+    "forged": (a_forged_name, 'created "{place}/a\\ndeleted everything"'),
 }
+"""How programs save files, and what is told of it."""
+
+
+class Watched:
+    """A server with an agent for each way to save, each with a folder of its name, in which everything was saved at once."""
+
+    def __init__(self, folder: AgentFolder) -> None:
+        self.folder = folder
+        for way in WAYS:
+            read = {"calls": [call("file_read", path=f"{way}/slow.txt")]}
+            watching(folder, way, turns=[read, {"text": "Read."}] if way == "slow" else None)
+            (folder.path / way / "old.txt").write_text("one\ntwo\n")
+        write = {"calls": [call("file_write", path="own/out.txt", content="mine")]}
+        watching(folder, "own", turns=[write, {"text": "Written."}], more="auto_approve: [file_write]")
+        for name, other in (("ping", "pong"), ("pong", "ping")):
+            grow = {"calls": [call("file_edit", path=f"{other}/ball", old_text="x", new_text="xx", replace_all=True)]}
+            watching(folder, name, turns=[grow, {"text": "Thrown."}], more="auto_approve: [file_edit]")
+            (folder.path / name / "ball").write_text("x")
+
+    def save_all(self) -> None:
+        place = self.folder.path
+        (place / "ping/ball").write_text("xx")
+        (place / "own/in.txt").write_text("go")
+        with ThreadPoolExecutor(len(WAYS)) as pool:
+            list(pool.map(lambda way: WAYS[way][0](place / way), WAYS))
+        self.until_finished(1)
+        for name in (*WAYS, "own"):
+            (place / name / "last.txt").write_text("the end")  # what comes after all that a save may still cause
+        self.until_finished(2)
+
+    def until_finished(self, count: int) -> None:
+        until(lambda: all(len(finished(self.folder, name)) >= count for name in (*WAYS, "own")))
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentFolder]:
+    folder = AgentFolder(tmp_path_factory.mktemp("watches") / "ws")
+    watched = Watched(folder)
+    with Server(folder.path) as server:
+        assert server.client.get("/info").body["watcher_active"] is True
+        assert server.client.get("/agents/own").body["trigger_paths"] == ["own"]
+        shown = folder.cli("status").out
+        assert "\nown starts by itself: watch own\n" in shown
+        assert "The watch of" not in shown
+        watched.save_all()
+        yield folder
+        assert server.client.get("/info").body["watcher_problems"] == {}
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_save_is_one_execution(served: AgentFolder, way: str) -> None:
-    save, expected = WAYS[way]
-    save(served.path / way)
-    until(lambda: finished(served, way))
-    (served.path / way / "last.txt").write_text("the end")  # what comes after all that the save may still cause
-    until(lambda: len(finished(served, way)) == 2)
-    assert told(served, way) == [expected, f"created {way}/last.txt"]
+    assert told(served, way) == [WAYS[way][1].format(place=way), f"created {way}/last.txt"]
+    assert len(finished(served, way)) == 2
 
 
 def finished(folder: AgentFolder, agent: str) -> list[Any]:
@@ -157,26 +184,16 @@ def finished(folder: AgentFolder, agent: str) -> list[Any]:
 
 
 def test_a_slow_copy_is_handed_over_complete(served: AgentFolder) -> None:
-    copy = "for i in 1 2 3 4 5; do echo part $i; sleep 0.4; done > slow/a.txt"
-    subprocess.run(["sh", "-c", copy], cwd=served.path, check=True)
-    until(lambda: finished(served, "slow"))
-    (execution,) = finished(served, "slow")
-    assert told(served, "slow") == ["created slow/a.txt"]
-    (result,) = served.results(execution.id)
+    (result,) = served.results(finished(served, "slow")[-1].id)
     assert re.findall(r"part \d", result) == [f"part {n}" for n in range(1, 6)]
 
 
 def test_an_agent_that_writes_into_its_own_folder_runs_once(served: AgentFolder) -> None:
-    (served.path / "own/in.txt").write_text("go")
-    until(lambda: finished(served, "own"))
     assert (served.path / "own/out.txt").read_text() == "mine"
-    (served.path / "own/last.txt").write_text("the end")
-    until(lambda: len(finished(served, "own")) == 2)
     assert told(served, "own") == ["created own/in.txt", "created own/last.txt"]
 
 
 def test_two_agents_that_feed_each_other_stop_at_the_hop_limit(served: AgentFolder) -> None:
-    (served.path / "ping/ball").write_text("xx")
     found: list[Any] = []
 
     def stopped() -> bool:
@@ -188,25 +205,58 @@ def test_two_agents_that_feed_each_other_stop_at_the_hop_limit(served: AgentFold
     assert (found[-1].reason or "").startswith("hop limit: ")
 
 
-EVERY_WRITE = [pytest.param(number, marks=[] if number % 16 == 8 else [pytest.mark.stress]) for number in range(1, 56)]
-"""One server starts, finds a change and drives its execution; about so many writes."""
+MOST_WRITES = 120
+"""A server that starts, finds what was saved while there was none, and then sees a save, makes not as many writes."""
 
 
-@pytest.mark.parametrize("kill_before_write", EVERY_WRITE)
-def test_killed_anywhere_each_change_is_told_once(folder: AgentFolder, kill_before_write: int) -> None:
-    watching(folder, "in")
-    with Server(folder.path) as first:
-        first.stop()
-    (folder.path / "in/offline.txt").write_text("while no server ran")
-    with_kill = Server(folder.path, kill_before_write=kill_before_write)
-    until(lambda: with_kill.process.ended or finished(folder, "in"))
-    if not with_kill.process.ended:
-        with_kill.kill()
-    (folder.path / "in/between.txt").write_text("after the kill")
-    with Server(folder.path):
-        until(lambda: "between" in "".join(told(folder, "in")))
-        until(lambda: len(finished(folder, "in")) == len(firings(folder, "in")))
-    lines = sorted(line for message in told(folder, "in") for line in message.split("\n"))
-    assert lines == ["created in/between.txt", "created in/offline.txt"]
-    started = [firing.execution_id for firing in firings(folder, "in")]
-    assert len(set(started)) == len(started)
+class Killed:
+    """An agent that watches `in`, and servers that are killed; from the beginning again as often as it is wanted."""
+
+    def __init__(self, folder: AgentFolder, copy: Path) -> None:
+        self.folder, self.place = folder, folder.path / "in"
+        watching(folder, "in")
+        (self.place / "old.txt").write_text("one\ntwo\n")
+        with Server(folder.path) as first:
+            first.stop()
+        self._begun = Snapshot(folder.path, copy)
+
+    def check(self, write: int, way: str) -> None:
+        """kill -9 before this write of a server that runs when a file is saved, or starts after it."""
+        save, expected = WAYS[way]
+        self._begun.restore()
+        (self.place / "offline.txt").write_text("while no server ran")
+        killed = Server(self.folder.path, kill_before_write=write)
+        save(self.place)
+        until(lambda: killed.process.ended or (len(self.lines()) > len(expected.split("\n")) and self.all_finished()))
+        if not killed.process.ended:
+            killed.kill()
+        (self.place / "between.txt").write_text("after the kill")
+        with Server(self.folder.path):
+            until(lambda: "between" in "".join(self.lines()) and self.all_finished())
+        new = ["created in/between.txt", "created in/offline.txt", *expected.format(place="in").split("\n")]
+        assert sorted(self.lines()) == sorted(new), (write, way)
+        started = [firing.execution_id for firing in firings(self.folder, "in")]
+        assert len(set(started)) == len(started), (write, way)
+
+    def lines(self) -> list[str]:
+        return [line for message in told(self.folder, "in") for line in message.split("\n")]
+
+    def all_finished(self) -> bool:
+        return len(finished(self.folder, "in")) == len(firings(self.folder, "in"))
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
+    folder = tmp_path_factory.mktemp("killed")
+    return Killed(AgentFolder(folder / "ws"), folder / "copy")
+
+
+def test_killed_anywhere_each_change_is_told_once(killed: Killed) -> None:
+    for write in random.sample(range(1, MOST_WRITES), 3):
+        killed.check(write, random.choice(list(WAYS)))
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("write", range(1, MOST_WRITES))
+def test_killed_at_every_write_each_change_is_told_once(killed: Killed, write: int) -> None:
+    killed.check(write, list(WAYS)[write % len(WAYS)])
