@@ -161,25 +161,37 @@ def test_a_pause_holds_over_a_restart(folder: AgentFolder) -> None:
     assert any((firing.reason or "").startswith("paused by cli:") for firing in firings(folder))
 
 
-def test_a_tick_waits_for_nobody_and_an_answer_lets_the_next_one_run(folder: AgentFolder) -> None:
-    folder.agent(
-        "cleaner",
-        [{"calls": [call("file_delete", path="a.txt")]}, {"text": "Done."}],
-        "trigger: {type: schedule, every: 1s}",
-    )
+def test_a_tick_waits_for_nobody_an_answer_lets_the_next_one_run_and_in_parallel_they_pile_up(
+    folder: AgentFolder,
+) -> None:
+    turns = [{"calls": [call("file_delete", path="a.txt")]}, {"text": "Done."}]
+    folder.agent("cleaner", turns, "trigger: {type: schedule, every: 2s}")
+    folder.agent("eager", turns, "trigger: {type: schedule, every: 1s}\non_pending: parallel")
     folder.file("a.txt")
     with Server(folder.path) as server:
-        until(lambda: any("waiting: execution 1" in (firing.reason or "") for firing in firings(folder)))
-        assert [execution.status for execution in executions(folder)] == [Status.WAITING]
-        assert server.client.post("/executions/1/respond", {"response": {"approved": True}}).status == 200
-        until(lambda: len(executions(folder)) >= 2)
-    assert not (folder.path / "a.txt").exists()
+
+        def runs(agent: str) -> list[Any]:
+            return [found for found in executions(folder) if found.agent == agent]
+
+        until(lambda: runs("cleaner") and any("waiting: " in (firing.reason or "") for firing in firings(folder)))
+        (first,) = runs("cleaner")
+        assert first.status is Status.WAITING
+        skipped = [firing.reason for firing in firings(folder) if firing.reason is not None]
+        assert set(skipped) == {f"waiting: execution {first.id} waits for a human"}
+        answered = server.client.post(f"/executions/{first.id}/respond", {"response": {"approved": True}})
+        assert answered.status == 200
+        until(lambda: len(runs("cleaner")) >= 2 and len(runs("eager")) >= 3)
+        assert not (folder.path / "a.txt").exists()
+        waiting = [found.id for found in runs("eager") if found.status is Status.WAITING]
+        asked = {entry["execution_id"] for entry in server.client.get("/pending").body}
+        assert len(waiting) >= 2
+        assert set(waiting) <= asked
 
 
 @pytest.mark.parametrize("turn", range(2))
 def test_killed_and_restarted_each_slot_is_one_execution_or_says_why_not(folder: AgentFolder, turn: int) -> None:
     scheduled(folder, "every: 1s, catch_up: all", "on_pending: parallel")
-    for _ in range(3):
+    for _ in range(2):
         with Server(folder.path) as server:
             begun = len(executions(folder))
             until(lambda begun=begun: len(executions(folder)) > begun)  # type: ignore[misc]
