@@ -118,7 +118,7 @@ class Assembly:
         from agent_md.tools.custom import load_custom_tools
         from agent_md.tools.long_results import ResultRead
 
-        tools: list[Tool] = list(builtin_tools(self.sandbox(spec), lambda path: hides(spec, path)))
+        tools: list[Tool] = list(builtin_tools(self.sandbox(spec), lambda path: hides(spec, path), self.tool_threads))
         for group in [[module] for module in spec.tools] if lenient else [list(spec.tools)]:
             try:
                 tools += load_custom_tools(

@@ -125,7 +125,9 @@ class ModelNode:
     async def _reserve(self, history: list[BaseMessage]) -> None:
         """Holds the money of the call that comes; waits while calls of others hold what it needs. Raises LimitReached."""
         run_context = self._run_context
-        while (budget := run_context.budget_of(history)) is not None:  # the day may be another after a wait
+        while (
+            budget := await run_context.aside(lambda: run_context.budget_of(history))
+        ) is not None:  # the day may be another after a wait
             judged = run_context.journal.reserve(budget)
             if judged.verdict is Verdict.OVER:
                 raise LimitReached(judged.reason)

@@ -148,7 +148,7 @@ class ToolNode:
         if tool is None:
             return _gone(call)
         if call.state is CallState.STARTED:
-            settled = settle(tool, call)
+            settled = await self._run_context.aside(lambda: settle(tool, call))
             if isinstance(settled, End):
                 return settled
             if settled is SettledState.CHANGED:

@@ -25,8 +25,12 @@ from pydantic import ConfigDict, PrivateAttr, SkipValidation
 from agent_md.errors import ModelFailed
 from agent_md.models.failures import ProviderFailure
 from agent_md.models.script_file import ErrorKind, Expectation, Script, Turn, load_script
+from agent_md.models.text_pattern import PatternTooSlow
 
 __all__ = ["ScriptFailed", "ScriptModel"]
+
+_MATCHING_S = 5.0
+"""For finding the conversation of a message."""
 
 _PREFIX = {ErrorKind.RATE_LIMIT: "429 ", ErrorKind.TRANSPORT: "", ErrorKind.BAD_REQUEST: "400 "}
 
@@ -97,7 +101,7 @@ class ScriptModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        scene = self._scene(messages)
+        scene = await asyncio.to_thread(self._scene, messages)
         await asyncio.sleep(scene.turn.delay)
         return self._result(scene)
 
@@ -119,7 +123,7 @@ class ScriptModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        scene = self._scene(messages)
+        scene = await asyncio.to_thread(self._scene, messages)
         await asyncio.sleep(scene.turn.delay)
         for chunk in self._chunks(scene):
             yield chunk
@@ -132,7 +136,10 @@ class ScriptModel(BaseChatModel):
             raise ScriptFailed(f"{self._where()} cannot answer: the conversation has no human message")
         said, since = str(messages[start].text), messages[start + 1 :]
         number = sum(isinstance(message, AIMessage) for message in since)
-        index = self._conversation(said)
+        try:
+            index = self._conversation(said)
+        except PatternTooSlow as slow:
+            raise ScriptFailed(f"{self._where()} cannot be played: {slow}") from None
         conversation = self.script.conversations[index]
         if number >= len(conversation.turns):
             raise ScriptFailed(
@@ -147,9 +154,14 @@ class ScriptModel(BaseChatModel):
         return _Scene(index, number, turn)
 
     def _conversation(self, said: str) -> int:
+        deadline = time.monotonic() + _MATCHING_S
         for index, conversation in enumerate(self.script.conversations):
-            if conversation.user is None or conversation.user.search(said):
+            if conversation.user is None or conversation.user.found_in(said):
                 return index
+            if time.monotonic() > deadline:
+                raise PatternTooSlow(
+                    "its patterns together take too long to be searched for; write fewer, or simpler ones"
+                )
         raise ScriptFailed(f"{self._where()} has no conversation for {_short(said)!r}; add one without `match`")
 
     def _check_calls(self, turn: Turn, where: str) -> None:
@@ -225,7 +237,11 @@ def _check_expectation(expect: Expectation, since: list[BaseMessage], where: str
     wanted = f"{where} expects a result of {expect.tool} that matches {expect.result.pattern!r}"
     if not results:
         raise ScriptFailed(f"{wanted}, but {expect.tool} gave none since the last human message")
-    if not expect.result.search(results[-1]):
+    try:
+        found = expect.result.found_in(results[-1])
+    except PatternTooSlow as slow:
+        raise ScriptFailed(f"{wanted}, but {slow}") from None
+    if not found:
         raise ScriptFailed(f"{wanted}, but the last one was {_short(results[-1])!r}")
 
 

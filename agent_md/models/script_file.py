@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
+from agent_md.agents.files import file_stamp, touched_lately
 from agent_md.agents.yamltree import Node
 from agent_md.errors import UsageError
 from agent_md.executions.model import Request, RequestKind
+from agent_md.models.text_pattern import TextPattern
 from agent_md.models.yaml_values import MAX_BYTES, NodeReader
 
 __all__ = [
@@ -71,7 +75,7 @@ class Expectation:
     """`result` is to be found in the last message of `tool` since the last human message."""
 
     tool: str
-    result: re.Pattern[str]
+    result: TextPattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,7 @@ class Turn:
 class Conversation:
     """Turns for human messages in which `user` is found; None = any."""
 
-    user: re.Pattern[str] | None
+    user: TextPattern | None
     turns: tuple[Turn, ...]
 
 
@@ -115,14 +119,14 @@ class ScriptAnswer:
     response: Any
     tool: str | None = None
     kind: RequestKind | None = None
-    message: re.Pattern[str] | None = None
+    message: TextPattern | None = None
 
     def fits(self, request: Request, tool: str) -> bool:
-        """Whether it answers a request that was raised by a call of `tool`."""
+        """Whether it answers a request that was raised by a call of `tool`. Raises PatternTooSlow."""
         return (
             self.tool in (None, tool)
             and self.kind in (None, request.kind)
-            and (self.message is None or self.message.search(request.message) is not None)
+            and (self.message is None or self.message.found_in(request.message))
         )
 
 
@@ -137,12 +141,30 @@ class Script:
 
 
 def load_script(scripts_dir: Path, name: str) -> Script:
-    """The script `{scripts_dir}/{name}.yaml`. Raises ScriptInvalid."""
+    """The script `{scripts_dir}/{name}.yaml`, read again only when the file has changed: a large one takes a second.
+    Raises ScriptInvalid."""
     if not name or name.startswith(".") or any(sign in name for sign in "/\\\0"):
         raise ScriptInvalid(f"{name!r} is not the name of a script: it names a file of {scripts_dir}, without folders")
     path = scripts_dir / f"{name}.yaml"
+    stamp = None if touched_lately([path], time.time()) else file_stamp(path)
+    with _lock:
+        known = _known.get(path)
+    if known is not None and stamp is not None and known[0] == stamp:
+        return known[1]
     conversations, answers = _Grammar(str(path)).script(_text_of(path))
-    return Script(name, str(path), conversations, answers)
+    script = Script(name, str(path), conversations, answers)
+    with _lock:
+        if stamp is None:
+            return script
+        while len(_known) >= _MOST_KNOWN:
+            _known.pop(next(iter(_known)))
+        _known[path] = (stamp, script)
+    return script
+
+
+_MOST_KNOWN = 64
+_known: dict[Path, tuple[object, Script]] = {}
+_lock = threading.Lock()
 
 
 def _text_of(path: Path) -> str:

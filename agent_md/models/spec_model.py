@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,7 @@ class SpecModel:
         self, messages: Sequence[BaseMessage], on_text: Callable[[str], None], on_retry: Callable[[int, int], None]
     ) -> AIMessage:
         """The model's whole answer. Raises ModelFailed after retries; MissingKey or another UsageError before any."""
-        model = self._made()
+        model = await self._ready()
         history = briefed(for_model(messages, self._spec.model), self._briefing())
         policy = RetryPolicy()
         return await call_with_retry(
@@ -58,6 +59,11 @@ class SpecModel:
             on_retry=lambda failures, *_: on_retry(failures + 1, policy.attempts),
             remedy=lambda trouble: remedy(with_address(self._spec.model, self._environ), trouble),
         )
+
+    async def _ready(self) -> Runnable[Any, Any]:
+        if self._bound is None and self._spec.model.provider == "script":
+            return await asyncio.to_thread(self._made)  # it is read from a file of others, which may take a second
+        return self._made()
 
     def _made(self) -> Runnable[Any, Any]:
         if self._bound is None:

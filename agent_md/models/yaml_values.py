@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypeVar
 from agent_md.agents.source import Source
 from agent_md.agents.yamltree import Mapping, Node, Scalar, Sequence, load_mapping
 from agent_md.errors import UsageError
+from agent_md.models.text_pattern import TextPattern
 
 __all__ = ["MAX_BYTES", "NodeReader"]
 
@@ -98,11 +99,11 @@ class NodeReader:
             self.refuse(node, f"{what} is {_shown(node)}, expected a whole number")
         return int(value)
 
-    def pattern(self, node: Node, what: str) -> re.Pattern[str]:
+    def pattern(self, node: Node, what: str) -> TextPattern:
         """A regular expression."""
         try:
-            return re.compile(self.text(node, what))
-        except re.error as error:
+            return TextPattern.of(self.text(node, what))
+        except ValueError as error:
             self.refuse(node, f"{what} is no regular expression: {error}")
 
     def json_object(self, node: Node, what: str) -> dict[str, Any]:
@@ -121,7 +122,10 @@ class NodeReader:
         is_word = node.kind in ("bool", "null") and node.text in ("true", "false", "null")
         if not is_number and not is_word:
             self.refuse(node, f"{what} is {_shown(node)}, which YAML reads in its own way; put it in quotes")
-        return json.loads(node.text)
+        try:
+            return json.loads(node.text)
+        except ValueError:  # more digits than a number may have
+            self.refuse(node, f"{what} is too long for a number; put it in quotes")
 
 
 def _described(node: Node) -> str:

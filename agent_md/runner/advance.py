@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent_md.agents.spec import AgentSpec
 from agent_md.errors import (
@@ -30,12 +30,13 @@ from agent_md.executions.model import (
     Execution,
     ExecutionId,
     Outcome,
+    Position,
     RequestId,
     RequestSource,
     Status,
     place_of_call,
 )
-from agent_md.graph.outcomes import closing
+from agent_md.graph.outcomes import End, closing
 from agent_md.graph.run_context import HandedOver, RunContext
 from agent_md.graph.thread import Thread
 from agent_md.ports import Ending, Journal, ProgressSink, Store
@@ -60,8 +61,8 @@ _CANCEL_GRACE_S = 1.8
 MakeBench = Callable[[Execution, AgentSpec, Journal, ProgressSink], RunContext]
 """Makes the parts for one drive; raises nothing that depends on this process (its model call may raise UsageError)."""
 
-Aside = Callable[[Callable[[], RunContext]], Awaitable[RunContext]]
-"""Calls a function that may run code of custom tools off the driver's loop."""
+Aside = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Calls a function that may run code of custom tools, or look at files, off the driver's loop."""
 
 OpenCheckpointer = Callable[[], "Checkpoints"]
 """Gives the checkpointer, opened when it is first asked for. Raises StoreError."""
@@ -129,7 +130,7 @@ class Runner:
             journal.release()
             raise
         except Exception as error:
-            return self._after(error, journal, tools)
+            return await self._after(error, journal, tools)
         return True
 
     async def _drive(
@@ -137,20 +138,20 @@ class Runner:
     ) -> Ending | None:
         """How the execution ends, or None when it waits; `tools` gets what the drive has of them."""
         execution = self._store.execution(journal.claim.execution_id)
-        ending = self._ending_without_tools(execution)
+        ending = await self._ending_without_tools(execution)
         if ending is not None:
             return ending
         journal.begin(BETWEEN)
         spec = AgentSpec.from_json(self._store.spec(execution.id))
-        run_context = await self._aside(lambda: self._make_run_context(execution, spec, journal, sink))  # imports tools
-        run_context = replace(run_context, leave=leave)
+        made: RunContext = await self._aside(lambda: self._make_run_context(execution, spec, journal, sink))
+        run_context = replace(made, leave=leave)
         tools.update(run_context.tools)
         try:
             return await self._outcome(run_context)
         finally:
             await run_context.close()
 
-    def _after(self, error: Exception, journal: Journal, tools: Mapping[str, Tool]) -> bool:
+    async def _after(self, error: Exception, journal: Journal, tools: Mapping[str, Tool]) -> bool:
         """What becomes of an execution whose drive raised this; False = it is queued for another attempt."""
         execution_id = journal.claim.execution_id
         if (short := shortage(error)) is not None:
@@ -166,24 +167,24 @@ class Runner:
             journal.release()
             return False
         text = f"{type(error).__name__}: {error} ({place}, {attempts} times in a row). {_retry_hint(execution_id)}"
-        journal.finish(self._ending(execution_id, tools, Status.ERROR, text))
+        journal.finish(await self._ending(execution_id, tools, Status.ERROR, text))
         return True
 
-    def _ending_without_tools(self, execution: Execution) -> Ending | None:
+    async def _ending_without_tools(self, execution: Execution) -> Ending | None:
         """The end of one that is to be cancelled or has died too often, without a look at its tools, which may be what it
         died of. None if it is neither, or if only a tool can tell what became of a call."""
         looked_at = [call for call in self._store.calls(execution.id) if not call.state.closed and call.effect]
         poisoned = execution.attempts >= MAX_ATTEMPTS
         if execution.cancelled_by is not None and (poisoned or not looked_at):
             request = CancelRequested(execution.cancelled_by)
-            return self._ending(execution.id, {}, Status.ABORTED, str(request), ended_by=request.by)
+            return await self._ending(execution.id, {}, Status.ABORTED, str(request), ended_by=request.by)
         if not poisoned:
             return None
         error = Poisoned(
             f"stopped as poisoned: {execution.attempts} attempts in a row ended without any progress at the same place: "
             f"{execution.attempted}. {_retry_hint(execution.id)}"
         )
-        return self._ending(execution.id, {}, Status.ERROR, str(error))
+        return await self._ending(execution.id, {}, Status.ERROR, str(error))
 
     async def _outcome(self, run_context: RunContext) -> Ending | None:
         """Drives to the end or to a wait (None); what ends an execution on the way is turned into its ending."""
@@ -191,18 +192,18 @@ class Runner:
             self._obey_cancel(run_context.execution_id)
             finished = await self._supervise(run_context)
         except CancelRequested as request:
-            return self._ending(
+            return await self._ending(
                 run_context.execution_id, run_context.tools, Status.ABORTED, str(request), ended_by=request.by
             )
         except LimitReached as error:
-            return self._ending(run_context.execution_id, run_context.tools, Status.ABORTED, str(error))
+            return await self._ending(run_context.execution_id, run_context.tools, Status.ABORTED, str(error))
         except WorkTimeout as error:
-            return self._ending(run_context.execution_id, run_context.tools, Status.TIMEOUT, str(error))
+            return await self._ending(run_context.execution_id, run_context.tools, Status.TIMEOUT, str(error))
         except ModelFailed as error:
-            return self._ending(run_context.execution_id, run_context.tools, Status.ERROR, str(error))
+            return await self._ending(run_context.execution_id, run_context.tools, Status.ERROR, str(error))
         return None if finished is None else Ending(Status.SUCCESS, output=finished.output, cut=finished.cut)
 
-    def _ending(
+    async def _ending(
         self,
         execution_id: ExecutionId,
         tools: Mapping[str, Tool],
@@ -212,7 +213,14 @@ class Runner:
         ended_by: str | None = None,
     ) -> Ending:
         calls = [call for call in self._store.calls(execution_id) if not call.state.closed]
-        ends = [(call.position, closing(tools, call, self._store.steps(execution_id, call.position))) for call in calls]
+
+        def closed() -> list[tuple[Position, End]]:
+            """A look at files may take long."""
+            return [
+                (call.position, closing(tools, call, self._store.steps(execution_id, call.position))) for call in calls
+            ]
+
+        ends: list[tuple[Position, End]] = await self._aside(closed) if calls else []
         closings = tuple((position, end.state, end.outcome, end.text) for position, end in ends)
         if ended_by is None:
             error = f"{error}{self._approved_in_vain(execution_id, calls)}"

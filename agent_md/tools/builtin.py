@@ -10,6 +10,7 @@ from agent_md.tools.files import FileRead
 from agent_md.tools.globbing import FileGlob, Hidden, nothing_hidden
 from agent_md.tools.long_results import ResultRead
 from agent_md.tools.sandbox import Sandbox
+from agent_md.tools.threads import ToolThreads
 
 __all__ = ["BUILTIN_NAMES", "RESERVED_NAMES", "builtin_tools", "declared_digests"]
 
@@ -41,7 +42,8 @@ def declared_digests() -> dict[str, str]:
     return {tool.name: declared_digest(tool) for tool in (*_FILE_TOOLS, FileGlob, *_ASKING_TOOLS)}
 
 
-def builtin_tools(sandbox: Sandbox, hidden: Hidden = nothing_hidden) -> list[Tool]:
-    """The file tools of one sandbox, and those that ask. `file_glob` leaves out the files whose subject is `hidden`."""
-    tools: list[Tool] = [tool(sandbox) for tool in _FILE_TOOLS]
-    return [*tools, FileGlob(sandbox, hidden), *(tool() for tool in _ASKING_TOOLS)]
+def builtin_tools(sandbox: Sandbox, hidden: Hidden = nothing_hidden, threads: ToolThreads | None = None) -> list[Tool]:
+    """The file tools of one sandbox, and those that ask. `file_glob` leaves out the files whose subject is `hidden`;
+    `threads` are what the work with files is done on."""
+    tools: list[Tool] = [tool(sandbox, threads) for tool in _FILE_TOOLS]
+    return [*tools, FileGlob(sandbox, hidden, threads), *(tool() for tool in _ASKING_TOOLS)]

@@ -18,6 +18,7 @@ from agent_md.executions.model import CallEffect, Preview
 from agent_md.tools.arguments import action_digest, object_schema, refuse_arguments
 from agent_md.tools.base import Plan, Settled, SettledState, TargetChanged
 from agent_md.tools.diffs import as_text, content_diff, kind_of, new_file_diff
+from agent_md.tools.file_work import Commit
 from agent_md.tools.files import PATH, FileTool
 from agent_md.tools.pinned_path import ABSENT, PinnedPath, digest_of_bytes, open_pinned
 from agent_md.tools.replacing import MoreThanOnce, NotThere, TooLarge, replaced
@@ -53,14 +54,13 @@ class _ChangingTool(FileTool, ABC):
         with self._places(args) as places:
             return self._planned(args, places, self._draft(args, places))
 
-    async def run(self, args: dict[str, Any], plan: Plan) -> str:
-        # No await in here: a cancellation never splits the effect.
+    def perform(self, args: dict[str, Any], plan: Plan, commit: Commit) -> str:
         with self._places(args) as places:
             draft = self._draft(args, places)
             if self._planned(args, places, draft).digest != plan.digest:
                 shown = " or ".join(place.shown for place in places)
                 raise TargetChanged(f"{shown} was changed meanwhile; nothing was done")
-            self._apply(draft, places)
+            self._apply(draft, places, commit)
         return self._result(args)
 
     def settle(self, args: dict[str, Any], effect: CallEffect) -> Settled:
@@ -78,7 +78,7 @@ class _ChangingTool(FileTool, ABC):
         """Raises ToolError if the change cannot be made."""
 
     @abstractmethod
-    def _apply(self, draft: _Draft, places: Sequence[PinnedPath]) -> None: ...
+    def _apply(self, draft: _Draft, places: Sequence[PinnedPath], commit: Commit) -> None: ...
 
     @abstractmethod
     def _result(self, args: dict[str, Any]) -> str: ...
@@ -112,9 +112,9 @@ class _ChangingTool(FileTool, ABC):
 
 
 class _WritingTool(_ChangingTool):
-    def _apply(self, draft: _Draft, places: Sequence[PinnedPath]) -> None:
+    def _apply(self, draft: _Draft, places: Sequence[PinnedPath], commit: Commit) -> None:
         with self._with_folder(places[0]) as place:
-            place.replace(draft.data, draft.before[0])
+            place.replace(draft.data, draft.before[0], commit)
 
 
 class FileWrite(_WritingTool):
@@ -232,10 +232,10 @@ class FileMove(_ChangingTool):
             return source.state(), ABSENT
         return super()._states(places)
 
-    def _apply(self, draft: _Draft, places: Sequence[PinnedPath]) -> None:
+    def _apply(self, draft: _Draft, places: Sequence[PinnedPath], commit: Commit) -> None:
         source, destination = places
         with self._with_folder(destination) as target:
-            source.move_to(target, draft.before[0])
+            source.move_to(target, draft.before[0], commit)
 
     def _result(self, args: dict[str, Any]) -> str:
         return f"File moved: {args['source']} → {args['destination']}"
@@ -257,8 +257,8 @@ class FileDelete(_ChangingTool):
             preview=Preview(resolved=str(place.resolved.path), size=size, type=_kind(place)),
         )
 
-    def _apply(self, draft: _Draft, places: Sequence[PinnedPath]) -> None:
-        places[0].remove(draft.before[0])
+    def _apply(self, draft: _Draft, places: Sequence[PinnedPath], commit: Commit) -> None:
+        places[0].remove(draft.before[0], commit)
 
     def _result(self, args: dict[str, Any]) -> str:
         return f"File deleted: {args['path']}"

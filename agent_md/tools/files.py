@@ -7,9 +7,11 @@ from typing import Any
 from agent_md.executions.model import CallEffect, Preview
 from agent_md.tools.arguments import action_digest, check_arguments, object_schema, refuse_arguments
 from agent_md.tools.base import Plan, Settled, SettledState, ToolOptions
+from agent_md.tools.file_work import Commit, carry_out
 from agent_md.tools.pinned_path import open_pinned
 from agent_md.tools.reading import Reading
 from agent_md.tools.sandbox import Sandbox
+from agent_md.tools.threads import ToolThreads
 
 __all__ = ["PATH", "FileRead", "FileTool"]
 
@@ -23,7 +25,7 @@ _LINES = 2000
 
 
 class FileTool:
-    """A tool on files of one sandbox. Subclasses give `name`, `description`, `parameters`, `plan` and `run`."""
+    """A tool on files of one sandbox. Subclasses give `name`, `description`, `parameters`, `plan` and `perform`."""
 
     name = ""
     description = ""
@@ -31,8 +33,16 @@ class FileTool:
     options = ToolOptions()
     subjects_are_paths = True
 
-    def __init__(self, sandbox: Sandbox) -> None:
+    def __init__(self, sandbox: Sandbox, threads: ToolThreads | None = None) -> None:
         self._sandbox = sandbox
+        self._threads = threads or ToolThreads()
+
+    async def run(self, args: dict[str, Any], plan: Plan) -> str:
+        return await carry_out(self._threads, self.name, lambda commit: self.perform(args, plan, commit))
+
+    def perform(self, args: dict[str, Any], plan: Plan, commit: Commit) -> str:
+        """Does what `run` does, on the thread that calls it; a change happens in a block of `commit`."""
+        raise NotImplementedError
 
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
         return check_arguments(self.name, self.parameters, args)
@@ -83,7 +93,7 @@ class FileRead(FileTool):
             preview=Preview(resolved=str(resolved.path), size=size),
         )
 
-    async def run(self, args: dict[str, Any], plan: Plan) -> str:
+    def perform(self, args: dict[str, Any], plan: Plan, commit: Commit) -> str:
         with (
             open_pinned(self._sandbox, self._sandbox.resolve(args["path"], write=False)) as place,
             place.open() as file,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from typing import Any
 from agent_md.executions.model import Preview
 from agent_md.tools.arguments import action_digest, object_schema
 from agent_md.tools.base import Plan, ToolOptions
+from agent_md.tools.file_work import Commit
 from agent_md.tools.files import FileTool
 from agent_md.tools.forbidden import ForbiddenPlaces
 from agent_md.tools.sandbox import Resolved, Root, Sandbox, shown_path
+from agent_md.tools.threads import ToolThreads
 
 __all__ = ["FileGlob", "FileSearch", "Hidden", "PathPattern", "nothing_hidden"]
 
@@ -23,6 +26,7 @@ Hidden = Callable[[str], bool]
 
 _MOST = 100
 _WALK_LIMIT = 200_000
+_WALK_S = 10.0
 
 _States = frozenset[int]
 
@@ -44,8 +48,8 @@ class FileGlob(FileTool):
     )
     options = ToolOptions(read_only=True, idempotent=True)
 
-    def __init__(self, sandbox: Sandbox, hidden: Hidden = nothing_hidden) -> None:
-        super().__init__(sandbox)
+    def __init__(self, sandbox: Sandbox, hidden: Hidden = nothing_hidden, threads: ToolThreads | None = None) -> None:
+        super().__init__(sandbox, threads)
         self._hidden = hidden
 
     def subjects(self, args: dict[str, Any]) -> tuple[str, ...]:
@@ -56,7 +60,7 @@ class FileGlob(FileTool):
         self._pattern(args)
         return Plan(digest=action_digest(self.name, args, *roots), preview=Preview(resolved=", ".join(roots)))
 
-    async def run(self, args: dict[str, Any], plan: Plan) -> str:
+    def perform(self, args: dict[str, Any], plan: Plan, commit: Commit) -> str:
         search = FileSearch(self._sandbox, self._pattern(args))
         found: list[str] = []
         for path in (file.subject for file in search):
@@ -66,7 +70,9 @@ class FileGlob(FileTool):
                 return "\n".join([*found, f"[More than {_MOST} files match; narrow the pattern to see the others.]"])
             found.append(path)
         if search.stopped:
-            found.append(f"[The search ended after {_WALK_LIMIT} names; narrow the pattern to be sure.]")
+            found.append(
+                f"[The search ended after {_WALK_LIMIT} names or {_WALK_S:g} s; narrow the pattern to be sure.]"
+            )
         return "\n".join(found) or f"No files match {shown_path(args['pattern'])}"
 
     def _pattern(self, args: dict[str, Any]) -> PathPattern:
@@ -85,8 +91,8 @@ class PathPattern:
     """A pattern as a small automaton over the names of a path; a state is a number of parts that were matched."""
 
     def __init__(self, parts: list[str]) -> None:
-        self._parts = parts
-        self._names = [re.compile(fnmatch.translate(part)) for part in parts]
+        self._parts = [part for at, part in enumerate(parts) if part != "**" or parts[at - 1 : at] != ["**"]]
+        self._names = [re.compile(fnmatch.translate(part)) for part in self._parts]
         self.start = self._skipping({0})
 
     def __str__(self) -> str:
@@ -127,7 +133,7 @@ class PathPattern:
 class FileSearch:
     """One walk through all roots; gives the files in the order of their names, files before folders.
 
-    `stopped`: there were too many names to look at all. `folders`: those that were looked into.
+    `stopped`: there were too many names to look at all, or it took too long. `folders`: those that were looked into.
     """
 
     def __init__(self, sandbox: Sandbox, pattern: PathPattern, *, passed_by: Hidden = nothing_hidden) -> None:
@@ -138,8 +144,10 @@ class FileSearch:
         self._sandbox = sandbox
         self._pattern = pattern
         self._left = _WALK_LIMIT
+        self._deadline = 0.0
 
     def __iter__(self) -> Iterator[Resolved]:
+        self._deadline = time.monotonic() + _WALK_S
         forbidden = self._sandbox.forbidden()
         roots = self._sandbox.roots()
         others = frozenset(root.path for root in roots)
@@ -157,6 +165,9 @@ class FileSearch:
         todo = [(root.path, start)]
         while todo and not self.stopped:
             folder, states = todo.pop()
+            if time.monotonic() > self._deadline:
+                self.stopped = True
+                return
             self.folders.append(folder)
             inner: list[tuple[Path, _States]] = []
             for name, is_folder in self._names(folder):
@@ -193,7 +204,7 @@ class FileSearch:
     def _kept(self, entries: Iterator[os.DirEntry[str]]) -> Iterator[tuple[str, bool]]:
         for entry in entries:
             self._left -= 1
-            if self._left < 0:
+            if self._left < 0 or (self._left % 1000 == 0 and time.monotonic() > self._deadline):
                 self.stopped = True
                 return
             is_folder = entry.is_dir(follow_symlinks=False)

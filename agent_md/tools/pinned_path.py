@@ -7,8 +7,8 @@ import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from io import BufferedReader
 
 from agent_md.errors import ToolError
@@ -18,6 +18,10 @@ from agent_md.tools.sandbox import Resolved, Sandbox, shown_path, sync_folder
 __all__ = ["ABSENT", "PinnedPath", "digest_of_bytes", "open_pinned"]
 
 ABSENT = "absent"
+
+Changing = Callable[[], AbstractContextManager[None]]
+"""Gives the block in which a change happens; entering it may raise instead."""
+
 _DIGEST_LIMIT = 256 * 1024 * 1024
 """Larger files are known by inode, size and time of change instead of their content."""
 
@@ -89,7 +93,7 @@ class PinnedPath:
         found = self.stat()
         return str(found.st_ctime_ns) if found is not None and found.st_size > _DIGEST_LIMIT else ""
 
-    def replace(self, data: bytes, expected: str) -> None:
+    def replace(self, data: bytes, expected: str, commit: Changing = nullcontext) -> None:
         """Puts `data` in the place at once, keeping mode and owner of what was there.
 
         Raises TargetChanged, with the place untouched, if its state is not `expected` any more.
@@ -111,21 +115,23 @@ class PinnedPath:
                     _keep_rights(descriptor, found)
                 self._sandbox.system.sync(descriptor)
             self.expect(expected)
-            os.rename(temporary, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+            with commit():
+                os.rename(temporary, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=self._folder)
             raise
         sync_folder(self._folder, self._sandbox.system)
 
-    def remove(self, expected: str) -> None:
+    def remove(self, expected: str, commit: Changing = nullcontext) -> None:
         """Deletes the file. Raises TargetChanged, with the file untouched, if its state is not `expected`."""
         assert self._folder is not None
         self.expect(expected)
-        os.unlink(self._name, dir_fd=self._folder)
+        with commit():
+            os.unlink(self._name, dir_fd=self._folder)
         sync_folder(self._folder, self._sandbox.system)
 
-    def move_to(self, other: PinnedPath, expected: str) -> None:
+    def move_to(self, other: PinnedPath, expected: str, commit: Changing = nullcontext) -> None:
         """Gives the file the name of `other` and then takes its old one away; never overwrites.
 
         A move that was cut off between the two is completed. Raises TargetChanged, with nothing done, if the state of
@@ -134,6 +140,12 @@ class PinnedPath:
         assert self._folder is not None
         assert other._folder is not None
         self.expect(expected)
+        with commit():
+            self._move_to(other)
+
+    def _move_to(self, other: PinnedPath) -> None:
+        assert self._folder is not None
+        assert other._folder is not None
         if not self.is_half_moved_to(other):
             try:
                 os.link(
