@@ -95,6 +95,20 @@ class TestNeverSpins:
         assert server.bodies(RESUME) == [{"interrupt_id": "i-1", "value": {"approved": True}}]
         assert_at_least(gaps(server)[1:], [0.2, 0.5])
 
+    def test_a_server_that_does_not_say_so_is_sent_no_edited_arguments(self, server: ForeignServer) -> None:
+        with chat(server, *[asks(approval())] * 99) as terminal:
+            terminal.expect("  y yes · n no · n TEXT no, with this reason · ? everything\n")
+            terminal.expect("[y/N]: ")
+            terminal.send_line("e")
+            terminal.expect("answer y or n; `n REASON` tells the agent why")
+            terminal.expect("[y/N]: ")
+            terminal.send_line("?")
+            terminal.expect("  asked by: the server does not say by what\n")
+            terminal.expect("[y/N]: ")
+            terminal.send("\x04")
+            assert terminal.exit_code() == 3
+        assert server.bodies(RESUME) == []
+
     def test_where_nothing_is_asked_of_an_interrupted_session(self, server: ForeignServer) -> None:
         with chat(server, state("interrupted"), state("interrupted", interrupts=[]), said("Done.")) as terminal:
             terminal.expect("✅ Done.")

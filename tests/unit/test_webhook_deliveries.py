@@ -263,6 +263,20 @@ class TestInterrupts:
         await webhooks.deliver_due()
         assert [[told["interrupt_id"] for told in sent.body["interrupts"]] for sent in post.sent] == [[second]]
 
+    async def test_one_whose_answer_was_retracted_is_told_as_a_new_one(
+        self, store: Store, post: ScriptedPost, webhooks: Webhooks, clock: ManualClock
+    ) -> None:
+        execution = hooked(store, PLAIN)
+        [asked] = wait_for_answers(store, execution.id)
+        store.record_answers([approve(asked)], by="cli:ann")
+        clock.advance(DELAY_S)
+        again = store.retract(asked, by="cli:bob").replaced_by
+        assert await webhooks.deliver_due() == 1  # of the first, which is not told any more
+        assert post.sent == []
+        clock.advance(DELAY_S)
+        await webhooks.deliver_due()
+        assert [[told["interrupt_id"] for told in sent.body["interrupts"]] for sent in post.sent] == [[again]]
+
     async def test_however_long_no_server_was_there(
         self, store: Store, post: ScriptedPost, webhooks: Webhooks, clock: ManualClock
     ) -> None:

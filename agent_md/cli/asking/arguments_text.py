@@ -34,6 +34,8 @@ def text_of(args: dict[str, Any]) -> str:
     them."""
     hidden = is_suspicious(args)  # escapes instead of what an editor would not show
     written = yaml.dump(args, Dumper=_Dumper, allow_unicode=not hidden, sort_keys=False, width=10_000)
+    if written.endswith("\n...\n"):  # how PyYAML ends a text whose last line ends count
+        written = written.removesuffix("...\n")
     for text in (written.rstrip("\n"), written):
         with suppress(AnswerRefused):
             if arguments_in(text) == args:
