@@ -11,12 +11,13 @@ from agent_md.api.context import Context, ServerContext
 from agent_md.api.errors import documented
 from agent_md.api.schemas import GrantEntry
 from agent_md.api.strict_body import StrictRoute, only_digits
+from agent_md.executions.answers import client_name
 from agent_md.executions.grants import Grant, GrantId
 from agent_md.serialization import grant_shape
 
 __all__ = ["router"]
 
-_BY = "api"
+_LOCAL = "api"
 
 _Id = Annotated[int, BeforeValidator(only_digits), Path(description="The grant's number.")]
 
@@ -38,9 +39,14 @@ async def grants(
 
 
 @router.delete("/grants/{grant_id}", response_model=GrantEntry, responses=documented(404, 422))
-async def revoke(context: Context, grant_id: _Id) -> dict[str, Any]:
+async def revoke(
+    context: Context,
+    grant_id: _Id,
+    by: Annotated[str | None, Query(description="Who revokes it; recorded as `http:NAME`.")] = None,
+) -> dict[str, Any]:
     """Ends it for calls of later messages, and for those that have not begun. One that has ended is left as it is."""
-    (shape,) = _shapes(context, [context.store.grants.revoke(GrantId(grant_id), by=_BY)])
+    name = _LOCAL if by is None else client_name("http", by)
+    (shape,) = _shapes(context, [context.store.grants.revoke(GrantId(grant_id), by=name)])
     return shape
 
 

@@ -227,8 +227,9 @@ class TestOverHttp:
         ]
         assert [each["id"] for each in client.get("/grants?agent=WORKER").body] == [1]
         assert client.get("/grants?agent=nobody").body == []
-        revoked = client.request("DELETE", "/grants/1")
-        assert (revoked.status, revoked.body["state"], revoked.body["ended_by"]) == (200, "revoked", "api")
+        assert client.request("DELETE", "/grants/1?by=policy").status == 422
+        revoked = client.request("DELETE", "/grants/1?by=bob")
+        assert (revoked.status, revoked.body["state"], revoked.body["ended_by"]) == (200, "revoked", "http:bob")
         assert client.request("DELETE", "/grants/1").body == revoked.body
         assert client.get("/grants").body == []
         assert client.get("/grants?ended=true").body == [revoked.body]
