@@ -7,6 +7,7 @@ let run.
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from langchain_core.messages.tool import ToolCall
 
 from agent_md.agents.spec import AgentSpec, ModelRef
-from agent_md.errors import AnswerRefused, GrantLapsed
+from agent_md.errors import AgentmdError, AnswerRefused, CancelRequested, GrantLapsed
 from agent_md.executions.grants import GrantId, GrantScope, scopes_of
 from agent_md.executions.model import (
     CallEffect,
@@ -310,12 +311,14 @@ class World(RuleBasedStateMachine):
     @rule(data=st.data())
     def start(self, data: st.DataObject) -> None:
         run, position, grant_id = self.lifted.pop(data.draw(st.integers(0, len(self.lifted) - 1)))
-        journal = journal_of(self.store, self.execution(run))
-        if self.store.grants.get(grant_id).ended == "revoked":
-            with pytest.raises(GrantLapsed):
-                journal.start_call(position, {}, None, grant_id=grant_id)
-        else:
-            journal.start_call(position, {}, None, grant_id=grant_id)
+        execution = self.execution(run)
+        refused: type[AgentmdError] | None = None
+        if execution.cancelled_by is not None:
+            refused = CancelRequested
+        elif self.store.grants.get(grant_id).ended == "revoked":
+            refused = GrantLapsed
+        with nullcontext() if refused is None else pytest.raises(refused):
+            journal_of(self.store, execution).start_call(position, {}, None, grant_id=grant_id)
 
     @rule(seconds=st.sampled_from([1800.0, 3600.0, 7200.0]), settles=st.booleans())
     def wait(self, seconds: float, settles: bool) -> None:
