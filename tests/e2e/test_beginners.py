@@ -48,7 +48,7 @@ def test_on_a_narrow_terminal_messages_break_between_words(tmp_path: Path) -> No
         assert terminal.exit_code() == 2
     lines = terminal.screen.splitlines()
     assert max(map(len, lines)) <= 60
-    assert "`agentmd new NAME` makes a first agent here" in " ".join(lines)
+    assert "`agentmd new NAME` makes a first agent here" in " ".join(" ".join(lines).split())
 
 
 def test_an_agent_file_beside_the_folder_is_found(tmp_path: Path) -> None:

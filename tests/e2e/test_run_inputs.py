@@ -82,12 +82,17 @@ def test_a_file_is_looked_for_where_the_command_is_given(work: AgentFolder, tmp_
     assert message(work, 2) == "@ann please"
 
 
-def test_a_message_typed_at_the_terminal(work: AgentFolder) -> None:
+def test_a_message_typed_at_the_terminal_and_then_an_answer(work: AgentFolder) -> None:
+    work.agent("teller", [{"calls": [call("ask_user", question="Sure?")]}, {"text": "Done."}])
     with work.terminal("run", "teller", "-m", "-") as terminal:
         terminal.expect("Ctrl-D on an empty line ends it")
         terminal.send("First\rsecond\r\x04")
+        terminal.expect("Sure?")
+        terminal.expect("> ")
+        terminal.answer("yes")
         assert terminal.exit_code() == 0
     assert message(work) == "First\nsecond"
+    assert work.results() == ["yes"]
 
 
 def seed_texts(folder: AgentFolder, number: int) -> list[str]:
