@@ -206,3 +206,15 @@ class TestSecret:
         with pytest.raises(ValueError, match=text) as refused:
             hook_secret(Trigger("webhook", secret="${S}"), environment)
         assert "sesame" not in str(refused.value)
+
+
+@pytest.mark.parametrize("delivery", ["msg_old", "7d3f-0.a:b", "bXNnLTE="])
+def test_what_standard_webhooks_signed_is_no_delivery_of_github(delivery: str) -> None:
+    """The key is the same, and in GitHub's form the time of the delivery would count for nothing."""
+    signed = f"{delivery}.1790000000.".encode() + BODY
+    assert "is what Standard Webhooks signs" in refusal(github(signed), signed)
+
+
+@pytest.mark.parametrize("body", [b'{"v":"1.1790000000.3"}', b"payload=%7B%22v%22%3A%221.1790000000.3", b"", b"\xff"])
+def test_what_github_sends_is_not_taken_for_it(body: bytes) -> None:
+    assert checked(github(body), body).convention == "GitHub"

@@ -33,7 +33,9 @@ __all__ = ["start", "start_anew", "status", "stop"]
 
 log = logging.getLogger(__name__)
 
-_READY_S = 30.0
+_SLOW_S = 30.0
+"""A loaded machine may take longer to start a server; after this it is said that it still starts."""
+_READY_S = 300.0
 _STOP_S = 10.0
 _POLL_S = 0.05
 _CONFIG_S = 1.0
@@ -145,8 +147,8 @@ def _start_detached(app: App, host: str | None, port: int | None, api_key: str |
             start_new_session=True,
             env=environ,
         )
-    deadline = time.monotonic() + _READY_S
-    while time.monotonic() < deadline:
+    began, slow = time.monotonic(), False
+    while (waited := time.monotonic() - began) < _READY_S:
         address = read_address(app.settings.state_dir)
         if address is not None and address.pid == child.pid and _ask(address, "GET", "/health") is not None:
             child.returncode = 0  # nobody waits for it: it goes on when we have ended
@@ -154,8 +156,12 @@ def _start_detached(app: App, host: str | None, port: int | None, api_key: str |
             return
         if child.poll() is not None:
             raise _why_it_ended(child.returncode, errors)
+        if waited > _SLOW_S and not slow:
+            slow = True
+            note(f"note: the server (process {child.pid}) still starts")
         time.sleep(_POLL_S)
     child.terminate()
+    child.wait()
     raise AgentmdError(
         f"the server did not answer within {_READY_S:g} s, and was told to end; "
         f"see {app.settings.state_dir / 'agentmd.log'}"
