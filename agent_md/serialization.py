@@ -18,7 +18,6 @@ from agent_md.agents.spec import AgentSpec
 from agent_md.executions.chat_messages import reply
 from agent_md.executions.costs import Cost
 from agent_md.executions.firings import Firing, TriggerState
-from agent_md.executions.given_answers import GivenAnswer
 from agent_md.executions.grants import Grant
 from agent_md.executions.model import Call, CallState, Drift, Event, EventType, Execution, Request, Retraction
 from agent_md.executions.sessions import Session, SessionStatus, error_of
@@ -35,12 +34,10 @@ __all__ = [
     "execution_detail",
     "execution_shape",
     "firing_shape",
-    "given_answer_shape",
     "grant_shape",
     "hook_path",
     "invalid_shape",
     "iso_time",
-    "listed_session_shape",
     "refusal_shape",
     "request_shape",
     "retraction_shape",
@@ -199,41 +196,6 @@ def unknown_call_shape(call: Call) -> dict[str, Any]:
         "note": None if settled is None else settled.note,
         "settled_by": None if settled is None else settled.settled_by,
         "settled_at": None if settled is None else iso_time(settled.settled_at),
-    }
-
-
-def given_answer_shape(given: GivenAnswer) -> dict[str, Any]:
-    """An answer with what was asked; of one whose execution was removed `kind`, `message` and what a tool was to do are
-    null. `outcome` is what was decided, also if that was `retracted`."""
-    request, answer = given.request, given.answer
-    return {
-        "execution_id": given.execution_id,
-        "agent_id": given.agent,
-        "request_id": answer.request_id,
-        "kind": None if request is None else str(request.kind),
-        "message": None if request is None else request.message,
-        "tool_name": None if request is None else request.tool_name,
-        "tool_args": None if request is None else request.tool_args,
-        "outcome": str(answer.outcome),
-        "answer": answer.value,
-        "answered_by": answer.answered_by,
-        "answered_at": iso_time(answer.answered_at),
-        "grant_id": answer.grant_id,
-        "retracted_by": given.retracted_by,
-        "retracted_at": iso_time(given.retracted_at),
-    }
-
-
-def listed_session_shape(session: Session, turns: int) -> dict[str, Any]:
-    """A conversation, and how many turns it has."""
-    return {
-        "session_id": session.id,
-        "agent_id": session.agent,
-        "status": str(session.status),
-        "turns": turns,
-        "last_execution_id": None if session.turn is None else session.turn.id,
-        "created_at": iso_time(session.created_at),
-        "changed_at": iso_time(session.changed_at),
     }
 
 

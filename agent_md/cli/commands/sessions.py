@@ -12,13 +12,12 @@ from agent_md.cli.command_context import WorkspaceOption, login, open_app, scree
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.chat_texts import conversation, said_of, totals, way_back
-from agent_md.cli.views.sessions_table import SessionRow, sessions_table
+from agent_md.cli.views.sessions_table import SessionRow, listed_session_shape, sessions_table
 from agent_md.cli.views.visible_text import counted, json_line, one_line
 from agent_md.errors import SeveralSessions, UnknownSession, UsageError
 from agent_md.executions.chat_messages import chat_message
 from agent_md.executions.model import Execution
 from agent_md.executions.sessions import Session
-from agent_md.serialization import listed_session_shape
 
 __all__ = ["sessions"]
 
