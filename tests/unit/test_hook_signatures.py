@@ -178,11 +178,11 @@ class TestBoth:
             assert "not signed" in refusal(headers)
         assert refusal({"X-Hub-Signature": "sha1=00"})
 
-    def test_what_was_signed_for_one_convention_is_the_same_delivery_under_the_other(self) -> None:
+    def test_what_was_signed_for_one_convention_is_none_of_the_other(self) -> None:
         headers = standard(BODY, "msg_1")
         body = f"msg_1.{headers['webhook-timestamp']}.".encode() + BODY
         turned = base64.b64decode(headers["webhook-signature"][3:]).hex()
-        assert checked({"X-Hub-Signature-256": f"sha256={turned}"}, body).signature == checked(headers).signature
+        assert "is what Standard Webhooks signs" in refusal({"X-Hub-Signature-256": f"sha256={turned}"}, body)
 
     def test_a_wrong_signature_of_one_is_not_made_good_by_the_other(self) -> None:
         headers = {**standard(BODY, "msg_1", key=b"other"), **github(BODY)}
