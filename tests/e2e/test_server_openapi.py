@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -48,19 +49,21 @@ def tcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         assert server.client.get("/health").status == 200
 
 
-def _check_routes(server: Server, examples: int) -> None:
-    """Sends examples of every route that answers at once and leaves the server alive: good ones, then bad ones."""
-    routes = schemathesis.openapi.from_url(f"{server.address['url']}/openapi.json")
-    good = bad = 0
-    for found in routes.exclude(path_regex="stream$|shutdown$").get_all_operations():
-        route = found.ok()
+def _routes(server: Server) -> list[schemathesis.APIOperation]:
+    """Every route that answers at once and leaves the server alive."""
+    schema = schemathesis.openapi.from_url(f"{server.address['url']}/openapi.json")
+    return [found.ok() for found in schema.exclude(path_regex="stream$|shutdown$").get_all_operations()]
+
+
+def _check_routes(routes: list[schemathesis.APIOperation], examples: int) -> int:
+    """Sends examples to each route: good ones, then bad ones. Gives how many routes there are bad ones for."""
+    bad = 0
+    for route in routes:
         _check_route(route.as_strategy(generation_mode=GenerationMode.POSITIVE), examples)
-        good += 1
         with suppress(Unsatisfiable):  # a route that takes anything, or nothing
             _check_route(route.as_strategy(generation_mode=GenerationMode.NEGATIVE), examples)
             bad += 1
-    assert good >= 18
-    assert bad >= 8
+    return bad
 
 
 def _check_route(cases: SearchStrategy[schemathesis.Case], examples: int) -> None:
@@ -72,10 +75,12 @@ def _check_route(cases: SearchStrategy[schemathesis.Case], examples: int) -> Non
     holds()
 
 
-def test_a_few_requests_of_each_route(tcp: Server) -> None:
-    _check_routes(tcp, 10)
+def test_a_few_requests_of_some_routes(tcp: Server) -> None:
+    routes = _routes(tcp)
+    assert len(routes) >= 18
+    assert _check_routes(random.sample(routes, 8), 5) > 0
 
 
 @pytest.mark.stress
 def test_many_requests_of_each_route(tcp: Server) -> None:
-    _check_routes(tcp, 1000)
+    assert _check_routes(_routes(tcp), 1000) >= 8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from pathlib import Path
 
@@ -278,6 +278,7 @@ def test_an_answer_that_takes_long_to_check_holds_up_nobody(tmp_path: Path) -> N
         while not answering.done():
             assert talk.client.get("/health").status == 200
             others += 1
+            wait([answering], timeout=0.05)
         assert others > 10  # if it held them up: the first, and perhaps one at the very end
         assert answering.result().status == 422
         assert talk.get().body["status"] == "interrupted"

@@ -86,8 +86,8 @@ def check_kill(folder: AgentFolder, number: int, *, lose: bool) -> None:
         raise AssertionError(f"killed before write {number}: {error}") from error
 
 
-def test_killed_before_one_write_in_twenty(tmp_path: Path) -> None:
-    for number in points(tmp_path)[random.randrange(20) :: 20]:
+def test_killed_before_one_write_in_forty(tmp_path: Path) -> None:
+    for number in points(tmp_path)[random.randrange(40) :: 40]:
         check_kill(bot(tmp_path / str(number)), number, lose=random.random() < 0.5)
 
 

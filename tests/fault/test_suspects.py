@@ -20,7 +20,7 @@ from tests.support.waiting import until
 from tests.support.world import World
 
 MANY = 20
-A_FEW = 5
+A_FEW = 3
 AT_ONCE = 3
 
 _TOOLS = '''
