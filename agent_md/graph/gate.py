@@ -90,41 +90,34 @@ def _decide(
         raise ToolError(f"there is no tool {call['name']!r}; the tools are: {', '.join(sorted(tools))}")
     with tool_errors(tool):
         args = tool.validate(call["args"])
-        verdict = _by_rules(spec, tool, args, call["args"])
+        subjects = tool.subjects(args)  # once: what it names may be changed by somebody
+        verdict = _by_rules(spec, tool, args, call["args"], subjects)
         if verdict.decision is Decision.REFUSE:
             raise ToolError(f"{tool.name} is {NOT_ALLOWED}")
         if verdict.decision is Decision.RUN:
             return args, None, ()
         plan = tool.plan(args)
-        offer, rule = offer_of(tool, args, plan), _rule_of(verdict)
+        offer, rule = offer_of(tool, args, plan, subjects), _rule_of(verdict)
         request = confirmation(spec, execution_id, position, tool, args, plan, offer=offer, rule=rule)
-        return args, request, _fitting(grants, verdict, tool, args, plan)
+        if verdict.source not in _LIFTED_BY_GRANTS:
+            return args, request, ()
+        digest = tool_digest(tool, plan)
+        usable = [grant for grant in grants if grant.tool_digest == digest]
+        return args, request, tuple(grant.id for grant in usable if fits(grant.rule, tool.name, args, subjects))
 
 
-def _by_rules(spec: AgentSpec, tool: Tool, args: dict[str, Any], given: dict[str, Any]) -> Verdict:
-    return decide(spec, tool.name, args, tool.subjects(args), tool.options.requires_approval, given)
+def _by_rules(
+    spec: AgentSpec, tool: Tool, args: dict[str, Any], given: dict[str, Any], subjects: Sequence[str] | None
+) -> Verdict:
+    return decide(spec, tool.name, args, subjects, tool.options.requires_approval, given)
 
 
 def _rule_of(verdict: Verdict) -> str | None:
     return ": ".join(filter(None, (verdict.source, verdict.rule))) or None
 
 
-def _fitting(
-    grants: Sequence[Grant], verdict: Verdict, tool: Tool, args: dict[str, Any], plan: Plan
-) -> tuple[GrantId, ...]:
-    if verdict.source not in _LIFTED_BY_GRANTS:
-        return ()
-    digest, subjects = tool_digest(tool, plan), tool.subjects(args)
-    return tuple(
-        grant.id for grant in grants if grant.tool_digest == digest and fits(grant.rule, tool.name, args, subjects)
-    )
-
-
-def offer_of(tool: Tool, args: dict[str, Any], plan: Plan) -> GrantOffer | None:
-    """What may be allowed from now on with an approval of this action; None if no rule can say it.
-
-    Asks the tool for the subjects of the call, which may run code of it."""
-    subjects = tool.subjects(args)
+def offer_of(tool: Tool, args: dict[str, Any], plan: Plan, subjects: tuple[str, ...] | None) -> GrantOffer | None:
+    """What may be allowed from now on with an approval of this action; None if no rule can say it."""
     rule = proposed_rule(tool.name, args, subjects, schema=tool.parameters, paths=tool.subjects_are_paths)
     return None if rule is None else GrantOffer(rule, tool_digest(tool, plan), subjects)
 
@@ -184,6 +177,6 @@ def edited_plan(spec: AgentSpec, tools: Mapping[str, Tool], tool_name: str, args
     tool = _tool(tools, tool_name)
     with tool_errors(tool):
         checked = tool.validate(args)
-        if _by_rules(spec, tool, checked, args).decision is Decision.REFUSE:
+        if _by_rules(spec, tool, checked, args, tool.subjects(checked)).decision is Decision.REFUSE:
             raise InvalidArguments(f"{tool_name} with these arguments is {NOT_ALLOWED}")
         return tool.plan(checked)

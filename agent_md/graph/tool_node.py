@@ -213,7 +213,7 @@ class ToolNode:
         """A request for the action as it is now; `why` says what is new about it."""
         try:
             args, plan = await self._planned(tool, given)
-            offer = await self._aside(tool, lambda: offer_of(tool, args, plan))
+            offer = await self._aside(tool, lambda: offer_of(tool, args, plan, tool.subjects(args)))
         except ToolError as error:
             return failed(error)
         request = confirmation(

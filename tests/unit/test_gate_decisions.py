@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -11,9 +11,10 @@ from langchain_core.messages.tool import ToolCall
 
 from agent_md.agents.spec import AgentSpec, ModelRef
 from agent_md.errors import InvalidArguments, ToolError
+from agent_md.executions.grants import Grant, GrantId, GrantOffer, GrantScope
 from agent_md.executions.model import CallEffect, Decision, ExecutionId, Preview, Proposal
 from agent_md.graph.gate import edited_plan, propose
-from agent_md.tools.base import Plan, Settled, SettledState, Tool, ToolOptions
+from agent_md.tools.base import Plan, Settled, SettledState, Tool, ToolOptions, declared_digest
 
 ID = ExecutionId(7)
 
@@ -132,6 +133,50 @@ def test_a_tool_that_requires_approval() -> None:
     assert decide(spec(), call("a"), tool=careful)[0].decision is Decision.ASK
     assert decide(spec(auto_approve=("*",)), call("a"), tool=careful)[0].decision is Decision.RUN
     assert decide(spec(auto_approve=("*",), deny=("shred",)), call("a"), tool=careful)[0].decision is Decision.REFUSE
+
+
+class TestGrants:
+    """What is offered with a request, and which grants fit a call that asks."""
+
+    def grant(self, number: int = 1, **fields: Any) -> Grant:
+        of_tool = declared_digest(FakeTool())
+        known = Grant(
+            *(GrantId(number), "worker", ID, None, "shred(old/*)", GrantScope.AGENT),
+            *("spec", of_tool, None, "cli:ann", 0.0, None),
+        )
+        return replace(known, **fields)
+
+    def fitting(self, agent: AgentSpec, path: str, *grants: Grant, tool: Tool | None = None) -> tuple[GrantId, ...]:
+        tools = {"shred": tool or FakeTool()}
+        (proposal,) = propose(agent, tools, ID, 3, [call(path)], 50, {}, grants)
+        assert proposal.decision is Decision.ASK or not proposal.grants
+        return proposal.grants
+
+    def test_the_request_offers_the_folder_of_its_file(self) -> None:
+        (proposal,) = decide(spec(confirm=("shred",)), call("old/a"))
+        assert proposal.request is not None
+        assert proposal.request.offer == GrantOffer("shred(old/*)", declared_digest(FakeTool()), ("old/a",))
+
+    def test_all_that_fit_are_named_in_their_order(self) -> None:
+        grants = [self.grant(1), self.grant(2, rule="shred(new/*)"), self.grant(3, rule="shred")]
+        assert self.fitting(spec(confirm=("shred",)), "old/a", *grants) == (1, 3)
+
+    def test_what_runs_or_is_refused_by_a_rule_needs_none(self) -> None:
+        assert self.fitting(spec(), "old/a", self.grant()) == ()
+        assert self.fitting(spec(confirm=("shred",), deny=("shred(*a)",)), "old/a", self.grant()) == ()
+
+    def test_what_the_tool_itself_requires_can_be_lifted(self) -> None:
+        careful = FakeTool(options=ToolOptions(requires_approval=True))
+        assert self.fitting(spec(), "old/a", self.grant(), tool=careful) == (1,)
+
+    def test_one_of_another_tool_or_of_the_tool_as_it_was_fits_nothing(self) -> None:
+        agent = spec(confirm=("shred",))
+        assert self.fitting(agent, "old/a", self.grant(rule="shredder(old/*)")) == ()
+        assert self.fitting(agent, "old/a", self.grant(), tool=FakeTool(description="Shreds well.")) == ()
+
+    def test_a_denial_that_cannot_be_applied_to_the_call_is_never_lifted(self) -> None:
+        agent = spec(confirm=("shred",), deny=("shred(path=x)",))
+        assert self.fitting(agent, "old/a", self.grant(rule="shred")) == ()
 
 
 class TestEdited:
