@@ -103,9 +103,9 @@ def test_every_answer(asking: AgentFolder, asked: dict[str, Any], flags: list[st
 @pytest.mark.parametrize(
     ("asked", "flags", "hint"),
     [
-        (CONFIRM, ["--text", "y"], "is of the kind confirm: answer it with --yes, --no or --edit"),
-        (CONFIRM, ["--choice", "yes"], "--yes, --no or --edit"),
-        (CONFIRM, ["--answers", "true"], "--yes, --no or --edit"),
+        (CONFIRM, ["--text", "y"], "is of the kind confirm: answer it with --yes, --always, --no or --edit"),
+        (CONFIRM, ["--choice", "yes"], "--yes, --always, --no or --edit"),
+        (CONFIRM, ["--answers", "true"], "--yes, --always, --no or --edit"),
         (INPUT, ["--yes"], "is of the kind input: answer it with --text"),
         (INPUT, ["--edit", "{}"], "--text"),
         (CHOICE, ["--choice", "nowhere"], "the options are: staging, production"),
