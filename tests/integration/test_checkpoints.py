@@ -205,7 +205,9 @@ class TestTypes:
 
     def test_no_type_of_a_whole_execution_is_blocked(self, world: World) -> None:
         (world.workspace / "config.yaml").write_text("log_level: DEBUG\n")
-        world.finish()
+        world.cli("run", "worker")
+        while world.status() is Status.WAITING:
+            world.respond(world.open_requests()[0])
         world.check()
         log = (world.workspace / ".agentmd/agentmd.log").read_text()
         assert "asyncio" in log  # it is written at all
