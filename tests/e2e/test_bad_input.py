@@ -135,7 +135,7 @@ def test_an_invalid_agent_file(work: AgentFolder) -> None:
     validated = work.cli("validate")
     assert validated.code == 1
     assert "✗ agents/broken.md\n    agents/broken.md:2:1: confrim" in validated.out
-    assert work.cli("run", "cleaner").code == 3
+    work.begin("cleaner")
 
 
 def test_a_disabled_agent(work: AgentFolder) -> None:
@@ -221,7 +221,7 @@ def test_a_database_that_is_none_of_ours(work: AgentFolder, args: Sequence[str])
 
 @pytest.mark.parametrize("args", COMMANDS)
 def test_a_database_of_a_newer_version(work: AgentFolder, args: Sequence[str]) -> None:
-    assert work.cli("run", "cleaner").code == 3
+    work.begin("cleaner")
     newer = sqlite3.connect(work.path / ".agentmd/agentmd.db")
     newer.execute("PRAGMA user_version=999")
     newer.close()
@@ -231,7 +231,7 @@ def test_a_database_of_a_newer_version(work: AgentFolder, args: Sequence[str]) -
 
 
 def test_a_checkpoint_file_that_is_no_database(work: AgentFolder) -> None:
-    assert work.cli("run", "cleaner").code == 3
+    work.begin("cleaner")
     for side in ("", "-wal", "-shm"):
         (work.path / f".agentmd/agentmd_checkpoints.db{side}").unlink(missing_ok=True)
     (work.path / ".agentmd/agentmd_checkpoints.db").write_bytes(b"no database at all, just text " * 40)

@@ -14,7 +14,8 @@ import pytest
 from agent_md.executions.model import Status
 from tests.support.agent_folder import AgentFolder
 from tests.support.chatting import Piped
-from tests.support.processes import Finished
+from tests.support.children import open_streams
+from tests.support.processes import Finished, Running
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -194,23 +195,33 @@ def cpu_ticks(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
+def begin_chat(folder: AgentFolder, *, given: int, out: int) -> Running:
+    """A chat whose standard input and output are these descriptors, which are closed here."""
+
+    def connect() -> None:
+        os.dup2(given, 0)
+        os.dup2(out, 1)
+        os.closerange(3, 256)
+        open_streams()
+
+    try:
+        return folder.cli.start("chat", "bot", "--session", "s", prepare=connect)
+    finally:
+        os.close(given)
+        os.close(out)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_in_the_last_moment_of_a_turn_ends_it_too(folder: AgentFolder, number: signal.Signals) -> None:
     """The answer does not fit into the pipe: the signal comes while it is printed."""
     folder.agent("bot", [{"text": "x" * 200_000}])
-    command = [sys.executable, "-m", "agent_md.cli.main", "chat", "bot", "--session", "s"]
-    env = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        command, cwd=folder.path, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as chat:
-        assert chat.stdin is not None
-        assert chat.stdout is not None
-        chat.stdin.write(b"one\ntwo\n")
-        chat.stdin.close()
-        chat.stdout.read(1)
-        chat.send_signal(number)
-        chat.stdout.read()
-        assert chat.wait(20) == 128 + number
+    out, write = os.pipe()
+    chat = begin_chat(folder, given=os.open(folder.file("lines", "one\ntwo\n"), os.O_RDONLY), out=write)
+    with os.fdopen(out, "rb") as printed:
+        printed.read(1)
+        chat.kill(number)
+        printed.read()
+    assert chat.wait().code == 128 + number
     assert said(folder) == ["one"]
 
 
@@ -221,11 +232,19 @@ def shell(folder: AgentFolder, line: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-c", program], cwd=folder.path, env=env, capture_output=True, text=True, timeout=30)
 
 
-@pytest.mark.parametrize("sink", ["| head -0; exit ${PIPESTATUS[1]}", "> /dev/full"])
+@pytest.mark.parametrize("sink", ["a reader that left", "/dev/full"])
 def test_nothing_more_is_sent_when_nobody_gets_the_answers(bot: AgentFolder, sink: str) -> None:
-    ended = shell(bot, f"yes one | chat {sink}")
-    assert ended.returncode == 0
-    assert "Nobody gets the answers any more; no further message is sent.\n" in ended.stderr
+    if sink == "/dev/full":
+        out = os.open(sink, os.O_WRONLY)
+    else:
+        left, out = os.pipe()
+        os.close(left)
+    with subprocess.Popen(["yes", "one"], stdout=subprocess.PIPE) as lines:
+        assert lines.stdout is not None
+        ended = begin_chat(bot, given=os.dup(lines.stdout.fileno()), out=out).wait()
+        lines.kill()
+    assert ended.code == 0
+    assert "Nobody gets the answers any more; no further message is sent.\n" in ended.err
     assert said(bot) == ["one"]
 
 
@@ -246,7 +265,8 @@ def test_an_input_that_cannot_be_read(bot: AgentFolder) -> None:
 
 
 def test_a_line_without_an_end(bot: AgentFolder) -> None:
-    ended = shell(bot, "tr '\\0' x < /dev/zero | chat")
-    assert ended.returncode == 2
-    assert "agentmd: a line of standard input is longer than 8 MiB; nothing of it was sent\n" in ended.stderr
+    with open(os.devnull, "wb") as null:
+        ended = begin_chat(bot, given=os.open("/dev/zero", os.O_RDONLY), out=os.dup(null.fileno())).wait()
+    assert ended.code == 2
+    assert "agentmd: a line of standard input is longer than 8 MiB; nothing of it was sent\n" in ended.err
     assert said(bot) == []

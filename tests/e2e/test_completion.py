@@ -96,7 +96,7 @@ def test_names_of_agents(work: AgentFolder) -> None:
 def test_executions_by_what_can_be_done_with_them(work: AgentFolder) -> None:
     assert [work.cli("run", "cleaner").code, work.cli("run", "my notes").code] == [3, 0]
     assert work.cli("cancel", "1").code == 0
-    assert work.cli("run", "cleaner").code == 3
+    work.begin("cleaner")
 
     assert offered(work, "respond", "") == ['3\tcleaner: Confirm file_write {"path": "a.txt", "content": "a"}']
     assert values(work, "cancel", "") == ["3"]
@@ -109,7 +109,7 @@ def test_executions_by_what_can_be_done_with_them(work: AgentFolder) -> None:
 def test_options_of_an_open_choice(work: AgentFolder) -> None:
     asks = call("ask_user", question="Which?", kind="choice", options=["keep it", "drop\n$(rm)"])
     work.agent("chooser", [{"calls": [asks]}, {"text": "."}])
-    assert work.cli("run", "chooser").code == 3
+    work.begin("chooser")
 
     assert values(work, "respond", "1", "--choice", "") == ["keep it"]
     assert offered(work, "respond", "1", "--choice", "k", shell="bash") == ["keep\\ it"]
@@ -152,7 +152,7 @@ def test_nothing_is_made_and_nothing_is_said_whatever_is_wrong(work: AgentFolder
 
 
 def test_a_waiting_workspace_is_not_written(work: AgentFolder) -> None:
-    assert work.cli("run", "cleaner").code == 3
+    work.begin("cleaner")
     state = work.path / ".agentmd"
     before = {path: path.read_bytes() for path in state.rglob("*") if path.is_file() and path.suffix != ".db-shm"}
 
@@ -215,7 +215,7 @@ def test_bash_runs_nothing_of_what_a_model_offers(work: AgentFolder) -> None:
     options = ["$(touch x)", "`touch x`", 'it\'s "so"', "a\\b", "why not! 5$", "x; touch x"]
     asks = call("ask_user", question="Which?", kind="choice", options=options)
     work.agent("chooser", [{"calls": [asks]}, {"text": "."}])
-    assert work.cli("run", "chooser").code == 3
+    work.begin("chooser")
 
     for typed in ("", "'", '"', "''", '""'):
         quote = typed if len(typed) == 1 else ""

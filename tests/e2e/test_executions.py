@@ -104,7 +104,7 @@ def test_json_of_a_run_that_waits_ends_with_its_open_requests(work: AgentFolder)
 
 
 def test_a_second_run_is_refused_while_the_first_waits(work: AgentFolder) -> None:
-    assert work.cli("run", "cleaner").code == 3
+    work.begin("cleaner")
     second = work.cli("run", "cleaner")
     assert (second.code, second.out) == (2, "")
     assert "`agentmd respond 1`" in second.err
@@ -119,7 +119,7 @@ def test_tokens_and_cost_are_told_at_the_end_of_respond_and_resume(
 ) -> None:
     used = {"input": 40, "output": 2, "cost": 0.25}
     work.agent("paid", [{"calls": [DELETE], "usage": used}, {"text": "Done.", "usage": used}])
-    assert work.cli("run", "paid").code == 3
+    work.begin("paid")
     if command[0] == "resume":
         assert work.cli("respond", "1", "--yes", "--no-wait").code == 0
     ended = work.cli(*command, *flags)
@@ -153,7 +153,7 @@ def test_a_dead_process_does_not_count_as_running_in_any_list(work: AgentFolder)
 
 def test_resume_all(work: AgentFolder) -> None:
     killed(work)
-    assert work.cli("run", "cleaner").code == 3
+    work.begin("cleaner")
     assert work.cli("respond", "2", "--no", "--no-wait").code == 0
     ended = work.cli("resume", "--all")
     assert ended.code == 0
@@ -191,7 +191,7 @@ def test_resume_of_what_a_live_process_drives(work: AgentFolder) -> None:
 
 
 def test_cancel_of_a_waiting_execution_cancels_its_requests(work: AgentFolder) -> None:
-    assert work.cli("run", "cleaner").code == 3
+    work.begin("cleaner")
     ended = work.cli("cancel", "1")
     assert (ended.code, ended.out, ended.err) == (0, "Execution 1 is aborted.\n", "")
     (request,) = work.requests()
@@ -203,7 +203,7 @@ def test_cancel_of_a_waiting_execution_cancels_its_requests(work: AgentFolder) -
 
 
 def test_cancel_of_a_queued_execution(work: AgentFolder) -> None:
-    assert work.cli("run", "cleaner").code == 3
+    work.begin("cleaner")
     assert work.cli("respond", "1", "--yes", "--no-wait").code == 0
     assert work.cli("cancel", "1").out == "Execution 1 is aborted.\n"
     assert (work.path / "a.txt").exists()
@@ -227,7 +227,7 @@ def test_cancel_of_one_whose_process_died(work: AgentFolder) -> None:
 
 def test_pending_json(work: AgentFolder) -> None:
     assert work.cli("pending", "--json").out == "[]\n"
-    assert work.cli("run", "cleaner").code == 3
+    work.begin("cleaner")
     (request,) = json.loads(work.cli("pending", "--json").out)
     assert request["execution_id"] == 1
     assert request["agent_id"] == "cleaner"
@@ -291,7 +291,7 @@ def test_logs_json(work: AgentFolder) -> None:
 
 def test_logs_of_one_agent(work: AgentFolder) -> None:
     assert work.cli("run", "quick").code == 0
-    assert work.cli("run", "cleaner").code == 3
+    work.begin("cleaner")
     assert [item["agent_id"] for item in json.loads(work.cli("logs", "cleaner", "--json").out)] == ["cleaner"]
     assert work.cli("logs", "gated").out == "No executions yet.\n"
     (work.path / "agents/quick.md").unlink()
@@ -321,13 +321,13 @@ def test_watching_sees_what_begins_in_a_fresh_workspace(work: AgentFolder) -> No
         pending.expect("Nothing waits for an answer.\n")
         logs.expect("No executions yet.\n")
         assert not (work.path / ".agentmd").exists()
-        assert work.cli("run", "cleaner").code == 3
+        work.begin("cleaner")
         pending.expect(' 1   cleaner    Confirm file_delete {"path": "a.txt"}\n')
         logs.expect("waiting")
         assert work.cli("respond", "1", "--no").code == 0
         pending.expect("Nothing waits for an answer.\n")
         logs.expect("success")
-        assert work.cli("run", "cleaner").code == 3
+        work.begin("cleaner")
         logs.expect(" 2 ")
         logs.expect("waiting")
         assert logs.screen.count("Started") == 1
@@ -416,7 +416,7 @@ def everything(path: Path) -> set[Path]:
 
 
 def test_a_store_that_cannot_be_written_is_still_shown(work: AgentFolder) -> None:
-    assert work.cli("run", "cleaner").code == 3
+    work.begin("cleaner")
     shown = [work.cli(*args).out for args in (("pending",), ("logs",), ("list",))]
     state = work.path / ".agentmd"
     for file in state.iterdir():

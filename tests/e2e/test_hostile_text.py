@@ -67,7 +67,7 @@ def evil(tmp_path_factory: pytest.TempPathFactory) -> AgentFolder:
     for name in ("asker", "guarded", "guarded"):
         assert folder.cli("run", name).code == 3
     assert folder.cli("run", "failing").code == 1
-    assert folder.cli("run", "guarded").code == 3
+    folder.begin("guarded")
     with folder.store() as store:
         requests = store.requests(ExecutionId(DECIDED))
         for request, text in zip(requests, TEXTS, strict=True):
@@ -183,7 +183,7 @@ def test_what_is_typed_as_an_argument(evil: AgentFolder) -> None:
 def test_a_reason_and_who_gave_it_are_shown_by_the_command_that_goes_on(folder: AgentFolder) -> None:
     folder.file("a.txt")
     folder.agent("cleaner", [{"calls": [call("file_delete", path="a.txt")]}, {"text": "Done."}])
-    assert folder.cli("run", "cleaner").code == 3
+    folder.begin("cleaner")
     ended = folder.cli("respond", "1", "--no", "--reason", " ¦ ".join(TYPED))
     assert ended.code == 0
     assert_literal(ended.out)
@@ -233,7 +233,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> AgentFolder:
         [{"calls": [call("echo", text=LONG)]}, {"text": LONG}],
         "tools: [echoes]\nconfirm: [echo]\non_pending: parallel",
     )
-    assert folder.cli("run", "long").code == 3
+    folder.begin("long")
     return folder
 
 

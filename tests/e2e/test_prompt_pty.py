@@ -1,5 +1,6 @@
 """Questions on a real terminal, answered, refused, closed and withdrawn."""
 
+import asyncio
 import json
 import shlex
 import signal
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.forked_terminal import ForkedTerminal
+from tests.support.prompt_program import main
 from tests.support.terminal import Terminal
 
 ROOT = Path(__file__).parents[2]
@@ -18,8 +21,14 @@ ONE = "  a number, or an option as it is written · ? everything\n"
 SEVERAL = "  numbers or options, separated by commas · ? everything\n"
 
 
+class Program(ForkedTerminal):
+    """The program of `tests.support.prompt_program`."""
+
+    runs = staticmethod(lambda args: sys.exit(asyncio.run(main(args[0], late="late" in args[1:]))))
+
+
 def program(name: str, *arguments: str, **options: Any) -> Terminal:
-    return Terminal([sys.executable, "-m", "tests.support.prompt_program", name, *arguments], cwd=ROOT, **options)
+    return Program([name, *arguments], **options)
 
 
 def response_of(terminal: Terminal) -> Any:

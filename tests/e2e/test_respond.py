@@ -55,7 +55,7 @@ def asking(folder: AgentFolder) -> AgentFolder:
 def waiting(folder: AgentFolder, *calls: dict[str, Any], settings: str = "") -> None:
     """Leaves execution 1 waiting with one request a call."""
     folder.agent("asker", [{"calls": list(calls)}, {"text": "Done."}], f"tools: [asking, gates]\n{settings}")
-    assert folder.cli("run", "asker").code == 3
+    folder.begin("asker")
 
 
 def refused(folder: AgentFolder, ended: Finished, code: int = 2) -> str:
@@ -170,7 +170,7 @@ def test_edited_arguments_pass_the_same_rules(folder: AgentFolder) -> None:
         [{"calls": [call("file_write", path="out/a.txt", content="new")]}, {"text": "Done."}],
         "deny: [file_write(secret/*)]",
     )
-    assert folder.cli("run", "writer").code == 3
+    folder.begin("writer")
     for path, hint in (
         ("secret/a.txt", "not allowed by this agent's rules"),
         ("../a.txt", "is not a path that this agent may use"),
@@ -271,7 +271,7 @@ def test_an_answer_after_cancel_is_a_conflict(asking: AgentFolder) -> None:
 
 def test_an_execution_that_ends_in_error_gives_its_code(asking: AgentFolder) -> None:
     asking.agent("asker", [{"calls": [CONFIRM]}], "tools: [asking]")
-    assert asking.cli("run", "asker").code == 3
+    asking.begin("asker")
     ended = asking.cli("respond", "1", "--yes")
     assert ended.code == 1
     assert "asker ❌ " in ended.out

@@ -89,7 +89,7 @@ def test_one_of_a_session_is_a_turn_of_it(world: World) -> None:
 
 
 def test_one_that_has_not_ended_is_refused(world: World) -> None:
-    assert world.cli("run", "worker").code == 3
+    world.begin()
     refused = world.cli("retry", "1")
     assert refused.code == 6
     assert "execution 1 has not ended (waiting)" in refused.err

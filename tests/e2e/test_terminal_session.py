@@ -202,7 +202,7 @@ def test_what_is_typed_while_the_agent_works_answers_nothing(folder: AgentFolder
 
 def test_respond_without_an_answer_walks_through_the_open_questions(folder: AgentFolder) -> None:
     deleting(folder, "a.txt", "b.txt")
-    assert folder.cli("run", "cleaner").code == 3
+    folder.begin("cleaner")
     with folder.terminal("respond", "1") as terminal:
         terminal.expect(question("a.txt"))
         terminal.send_line("y")
@@ -234,7 +234,7 @@ def test_a_file_that_changes_while_the_question_stands_is_asked_again(folder: Ag
 
 def test_an_edited_agent_is_told_and_the_execution_goes_on_as_it_started(folder: AgentFolder) -> None:
     deleting(folder, "a.txt")
-    assert folder.cli("run", "cleaner").code == 3
+    folder.begin("cleaner")
     (folder.path / "agents/cleaner.md").unlink()
     with folder.terminal("respond", "1") as terminal:
         terminal.expect("the agent file has changed since")

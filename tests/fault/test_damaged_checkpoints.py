@@ -51,7 +51,7 @@ def check_said(checkpoints: Path, kind: str, ended: list[Finished]) -> None:
 class TestBetweenDrives:
     @pytest.mark.parametrize("kind", ["cut in the middle", pytest.param("all garbage", marks=pytest.mark.stress)])
     def test_a_whole_story_goes_on(self, world: World, kind: str) -> None:
-        assert world.cli("run", "worker").code == 3
+        world.begin()
         DAMAGES[kind](world.checkpoints)
         ended = []
         while world.status() is Status.WAITING:
@@ -65,7 +65,7 @@ class TestBetweenDrives:
     @each_damage
     def test_the_next_answer_goes_on(self, folder: AgentFolder, kind: str) -> None:
         folder.agent("worker", [{"calls": [call("ask_user", question="Go on?")]}, {"text": "Done."}])
-        assert folder.cli("run", "worker").code == 3
+        folder.begin("worker")
         checkpoints = folder.path / ".agentmd/agentmd_checkpoints.db"
         DAMAGES[kind](checkpoints)
         ended = folder.cli("respond", "1", "--text", "yes")

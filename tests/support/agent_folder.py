@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from agent_md import Workspace
 from agent_md.executions.model import Execution, ExecutionId, Request, Status
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.workers import LockWorkers
@@ -55,6 +56,13 @@ class AgentFolder:
         """A command on a terminal of its own; with a `cwd` the workspace is not named."""
         named = () if "cwd" in options else ("-w", str(self.path))
         return ForkedTerminal([*named, *args], **options)
+
+    def begin(self, agent: str) -> Execution:
+        """Runs an agent in this process until it waits: what a test begins with, where it is not about that command."""
+        with Workspace(self.path) as workspace:
+            begun = workspace.run(agent)
+        assert begun.status is Status.WAITING, begun
+        return begun
 
     @contextmanager
     def store(self) -> Iterator[SqliteStore]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from subprocess import TimeoutExpired
 
@@ -16,13 +16,24 @@ __all__ = ["Forked", "ForkedTerminal"]
 
 
 class ForkedTerminal(Terminal):
-    """Runs `agentmd` with `args`; call `processes.preload` before the first one."""
+    """Runs `agentmd` with `args`, or else what `runs` does with them; call `processes.preload` before the first one."""
+
+    runs: Callable[[Sequence[str]], object] = staticmethod(run_agentmd)
 
     def _start(self, argv: Sequence[str], slave: int, env: Mapping[str, str | None], cwd: Path | str | None) -> Forked:
         pid = os.fork()
         if pid == 0:
-            leave_after(lambda: _run(argv, slave, fixed_environment(env), cwd))
+            leave_after(lambda: self._run(argv, slave, fixed_environment(env), cwd))
         return Forked(pid)
+
+    def _run(self, args: Sequence[str], slave: int, env: Mapping[str, str], cwd: Path | str | None) -> None:
+        take_terminal(slave)
+        open_streams()
+        os.environ.clear()
+        os.environ.update(env)
+        if cwd is not None:
+            os.chdir(cwd)
+        self.runs(args)
 
 
 class Forked:
@@ -52,13 +63,3 @@ class Forked:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
-
-
-def _run(args: Sequence[str], slave: int, env: Mapping[str, str], cwd: Path | str | None) -> None:
-    take_terminal(slave)
-    open_streams()
-    os.environ.clear()
-    os.environ.update(env)
-    if cwd is not None:
-        os.chdir(cwd)
-    run_agentmd(args)
