@@ -432,12 +432,14 @@ class App:
         return [at_text(fire.at, zone) for fire in found]
 
     def trigger_loop(self, started: Callable[[], object], told: Callable[[Firing], object]) -> TriggerLoop:
-        """Makes and starts the firings of this workspace. `started` is called when executions were created, `told` with
+        """Makes and starts the firings of this workspace. `started` is called when executions were created, `told`, on whichever thread, with
         each firing that was skipped."""
         from agent_md.triggers.loop import TriggerLoop
         from agent_md.triggers.schedules import Scheduler
 
-        return TriggerLoop(Scheduler(self.store.firings, lambda: self.registry), self._starter(told), started)
+        aside = self.parts.tool_threads.aside
+        scheduler = Scheduler(self.store.firings, lambda: self.registry)
+        return TriggerLoop(scheduler, self._starter(told), started, aside=aside)
 
     def hook_receiver(self, told: Callable[[Firing], object]) -> HookReceiver:
         """Takes deliveries to the webhooks of agents; `told` as in `trigger_loop`."""

@@ -8,11 +8,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
 from agent_md.agents.names import name_key
+from agent_md.agents.registry import Registry
 from agent_md.app import App
 from agent_md.engines.hub import Hub
 from agent_md.errors import AgentmdError, UsageError
@@ -26,6 +27,8 @@ from agent_md.serialization import firing_shape, request_shape
 from agent_md.triggers.watch_loop import WatchLoop
 
 __all__ = ["Context", "ServerContext"]
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -52,11 +55,21 @@ class ServerContext:
         self.hooks = app.hook_receiver(self.firing_skipped)
         self._checks = asyncio.Semaphore(_CHECKS)
         self._announced_to: set[asyncio.Queue[Announcement]] = set()
+        self._loop = asyncio.get_running_loop()
         self.reloading = app.reloading(self.announce)
 
     @property
     def store(self) -> Store:
         return self.app.store
+
+    async def aside(self, function: Callable[[], T]) -> T:
+        """What the function gives or raises, run on a thread: whatever reads files of others or loads their tools may take
+        long, and nothing else must wait for it."""
+        return await self.app.parts.tool_threads.aside(function)
+
+    async def registry(self) -> Registry:
+        """As `App.registry`."""
+        return await asyncio.to_thread(lambda: self.app.registry)
 
     @contextlib.contextmanager
     def counted_stream(self) -> Iterator[None]:
@@ -82,17 +95,17 @@ class ServerContext:
     ) -> NewAnswer:
         """As `App.new_answer`.
 
-        To check a schema may take seconds, in which everything else goes on."""
+        To check a schema, or arguments that were edited, may take seconds, in which everything else goes on."""
         execution = self.store.execution(request.execution_id)
         if request.response_schema is None:
-            return self.app.new_answer(execution, request, response, scopes=scopes)
+            return await self.aside(lambda: self.app.new_answer(execution, request, response, scopes=scopes))
         async with self._checks:
             return await asyncio.to_thread(self.app.new_answer, execution, request, response)
 
-    def agent_name(self, name: str) -> str:
+    async def agent_name(self, name: str) -> str:
         """The name as the agent's file writes it; one that no usable file has is left as it is."""
         try:
-            return self.app.registry.get(name).spec.name
+            return (await self.registry()).get(name).spec.name
         except UsageError:
             return name
 
@@ -100,13 +113,13 @@ class ServerContext:
         """The names under which an agent has executions: its file may have written it otherwise before."""
         return tuple(known for known in self.store.agent_names() if name_key(known) == name_key(name))
 
-    def open_request_shapes(self, execution: Execution) -> list[dict[str, Any]]:
+    async def open_request_shapes(self, execution: Execution) -> list[dict[str, Any]]:
         """The open requests of an execution as JSON, oldest first."""
-        return self.request_shapes([request for request in self.store.requests(execution.id) if request.open])
+        return await self.request_shapes([request for request in self.store.requests(execution.id) if request.open])
 
-    def request_shapes(self, requests: Sequence[HumanRequest]) -> list[dict[str, Any]]:
+    async def request_shapes(self, requests: Sequence[HumanRequest]) -> list[dict[str, Any]]:
         """The requests as JSON."""
-        drift = self.app.drift_of(requests)
+        drift = await asyncio.to_thread(self.app.drift_of, requests) if requests else {}
         return [request_shape(request, drift=drift[request.id]) for request in requests]
 
     async def expire_sessions(self) -> None:
@@ -150,7 +163,11 @@ class ServerContext:
         self.announce("trigger_skipped", firing_shape(firing))
 
     def announce(self, name: str, data: dict[str, Any]) -> None:
-        """Tells all who follow everything."""
+        """Tells all who follow everything. May be called on any thread."""
+        with contextlib.suppress(RuntimeError):  # the server has ended
+            self._loop.call_soon_threadsafe(self._announce, name, data)
+
+    def _announce(self, name: str, data: dict[str, Any]) -> None:
         for queue in self._announced_to:
             with contextlib.suppress(asyncio.QueueFull):
                 queue.put_nowait((name, data))

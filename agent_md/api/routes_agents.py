@@ -41,14 +41,14 @@ async def list_agents(context: Context) -> list[dict[str, Any]]:
     """All agents that can be used, by name."""
     return [
         agent_shape(entry.spec, context.app.settings.workspace, **_runs(context, entry.spec))
-        for entry in context.app.registry.agents
+        for entry in (await context.registry()).agents
     ]
 
 
 @router.get("/invalid", response_model=list[InvalidFile], responses=documented())
 async def invalid_files(context: Context) -> list[dict[str, str]]:
     """The files that cannot be used, each with its mistakes."""
-    return [invalid_shape(item.file, item.error, item.last_good) for item in context.app.registry.invalid]
+    return [invalid_shape(item.file, item.error, item.last_good) for item in (await context.registry()).invalid]
 
 
 @router.post("/reload", response_model=Reloaded, responses=documented(400, 413, 422))
@@ -57,7 +57,7 @@ async def reload(context: Context, _body: NoBody | None = None) -> dict[str, Any
     await context.reloading.loop.look(at_once=True)
     config = context.reloading.config
     return {
-        "agents_loaded": len(context.app.registry.agents),
+        "agents_loaded": len((await context.registry()).agents),
         "config_error": config.error,
         "restart_needed": list(config.restart),
     }
@@ -66,7 +66,7 @@ async def reload(context: Context, _body: NoBody | None = None) -> dict[str, Any
 @router.get("/{name}", response_model=AgentDetail, responses=documented(404, 422))
 async def one_agent(context: Context, name: str) -> dict[str, Any]:
     """One agent with all its settings."""
-    spec = context.app.registry.get(name).spec
+    spec = (await context.registry()).get(name).spec
     return agent_detail(spec, context.app.settings.workspace, **_runs(context, spec))
 
 
@@ -79,14 +79,17 @@ async def run(
 ) -> dict[str, Any]:
     """Starts an execution and answers at once. With the same `Idempotency-Key` and body, the first one again."""
     given = body or RunBody()
-    execution = context.app.start(
-        name,
-        args=given.args,
-        message=given.message,
-        trigger=TriggerKind.API,
-        session_id=given.session_id,
-        claimed=False,
-        idempotency=None if idempotency_key is None else Idempotency(idempotency_key, _digest(given)),
+    idempotency = None if idempotency_key is None else Idempotency(idempotency_key, _digest(given))
+    execution = await context.aside(
+        lambda: context.app.start(
+            name,
+            args=given.args,
+            message=given.message,
+            trigger=TriggerKind.API,
+            session_id=given.session_id,
+            claimed=False,
+            idempotency=idempotency,
+        )
     )
     context.begun(execution)
     return {"execution_id": execution.id, "model": str(context.app.spec_of(execution).model)}
@@ -102,7 +105,7 @@ async def runs(
     """The executions of one agent, newest first; also of one whose file is gone."""
     known_as = context.names_like(name)
     if not known_as:
-        context.app.registry.get(name)
+        (await context.registry()).get(name)
     found = context.store.executions(agent=known_as, limit=limit, offset=offset)
     return [execution_shape(execution) for execution in found]
 

@@ -110,7 +110,7 @@ async def one_execution(context: Context, execution_id: _Id) -> dict[str, Any]:
     """One execution, with its final text and its open requests."""
     context.settle()
     execution = context.store.execution(ExecutionId(execution_id))
-    return execution_detail(execution, context.open_request_shapes(execution), context.store.calls(execution.id))
+    return execution_detail(execution, await context.open_request_shapes(execution), context.store.calls(execution.id))
 
 
 @router.get("/executions/{execution_id}/messages", response_model=list[EventEntry], responses=documented(404, 422))
@@ -133,7 +133,7 @@ async def stream(
 async def pending_of(context: Context, execution_id: _Id) -> dict[str, Any]:
     """Its oldest open request; 404 when there is none."""
     context.settle()
-    found = context.open_request_shapes(context.store.execution(ExecutionId(execution_id)))
+    found = await context.open_request_shapes(context.store.execution(ExecutionId(execution_id)))
     if not found:
         raise UnknownRequest(f"execution {execution_id} has no open request")
     return found[0]
@@ -143,14 +143,14 @@ async def pending_of(context: Context, execution_id: _Id) -> dict[str, Any]:
 async def requests_of(context: Context, execution_id: _Id) -> list[dict[str, Any]]:
     """All its requests, oldest first, those decided with their outcome."""
     context.settle()
-    return context.request_shapes(context.store.requests(context.store.execution(ExecutionId(execution_id)).id))
+    return await context.request_shapes(context.store.requests(context.store.execution(ExecutionId(execution_id)).id))
 
 
 @router.get("/pending", response_model=list[PendingRequest], responses=documented(422))
 async def pending(context: Context, limit: _Limit = 100, offset: _Offset = 0) -> list[dict[str, Any]]:
     """All open requests of all executions, oldest first."""
     context.settle()
-    return context.request_shapes(context.store.open_requests(limit=limit, offset=offset))
+    return await context.request_shapes(context.store.open_requests(limit=limit, offset=offset))
 
 
 @router.post(
@@ -210,7 +210,7 @@ async def settle(context: Context, execution_id: _Id, position: _Position, body:
 async def retry(context: Context, execution_id: _Id, _body: NoBody | None = None) -> dict[str, Any]:
     """Begins a failed execution anew, with the message it was given, and answers at once."""
     failed = context.store.execution(ExecutionId(execution_id))
-    execution = context.app.retry(failed, trigger=TriggerKind.API, claimed=False)
+    execution = await context.aside(lambda: context.app.retry(failed, trigger=TriggerKind.API, claimed=False))
     context.begun(execution)
     ran, may_have_run = what_ran(context.store, failed)
     model = str(context.app.spec_of(execution).model)

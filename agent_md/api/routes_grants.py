@@ -35,7 +35,7 @@ async def grants(
     """What was allowed from now on, newest first."""
     context.settle()
     names = None if agent is None else context.names_like(agent)
-    return _shapes(context, context.store.grants.listed(agents=names, ended=ended, limit=limit, offset=offset))
+    return await _shapes(context, context.store.grants.listed(agents=names, ended=ended, limit=limit, offset=offset))
 
 
 @router.delete("/grants/{grant_id}", response_model=GrantEntry, responses=documented(404, 422))
@@ -46,10 +46,10 @@ async def revoke(
 ) -> dict[str, Any]:
     """Ends it for calls of later messages, and for those that have not begun. One that has ended is left as it is."""
     name = _LOCAL if by is None else client_name("http", by)
-    (shape,) = _shapes(context, [context.store.grants.revoke(GrantId(grant_id), by=name)])
+    (shape,) = await _shapes(context, [context.store.grants.revoke(GrantId(grant_id), by=name)])
     return shape
 
 
-def _shapes(context: ServerContext, found: list[Grant]) -> list[dict[str, Any]]:
-    drift = context.app.drift_of_grants(found)
+async def _shapes(context: ServerContext, found: list[Grant]) -> list[dict[str, Any]]:
+    drift = await context.aside(lambda: context.app.drift_of_grants(found))
     return [grant_shape(grant, drift[grant.id]) for grant in found]

@@ -48,7 +48,7 @@ _UNSIGNED: dict[int | str, dict[str, Any]] = {
 )
 async def deliver(context: Context, name: str, request: Request) -> dict[str, int]:
     """Takes a signed delivery and starts the agent with it, once, however often it comes within a week."""
-    spec = _hooked(context, name)
+    spec = await _hooked(context, name)
     body = await request.body()
     signed = check_signature(request.headers.getlist, body, _secret(context, spec))
     delivery = HookDelivery(
@@ -59,15 +59,15 @@ async def deliver(context: Context, name: str, request: Request) -> dict[str, in
         content_type=request.headers.get("content-type", ""),
         event=request.headers.get("x-github-event", ""),
     )
-    execution_id = context.hooks.receive(spec.name, delivery)
+    execution_id = await context.aside(lambda: context.hooks.receive(spec.name, delivery))
     context.hub.stored()
     return {"execution_id": execution_id}
 
 
-def _hooked(context: ServerContext, name: str) -> AgentSpec:
+async def _hooked(context: ServerContext, name: str) -> AgentSpec:
     """The agent, if it has a webhook trigger. Whoever is not signed yet is told nothing of others."""
     try:
-        spec = context.app.registry.get(name).spec
+        spec = (await context.registry()).get(name).spec
     except UsageError:
         spec = None
     if spec is None or spec.trigger.type != "webhook":

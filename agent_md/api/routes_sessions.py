@@ -70,7 +70,7 @@ _routes = APIRouter(prefix="/sessions", tags=["sessions"], route_class=StrictRou
 )
 async def create_session(place: Place, response: Response, body: CreateSession | None = None) -> dict[str, Any]:
     """Begins a session, under an id of its own."""
-    return _create(place, str(uuid.uuid4()), body or CreateSession(), response)
+    return await _create(place, str(uuid.uuid4()), body or CreateSession(), response)
 
 
 @_routes.put(
@@ -91,14 +91,14 @@ async def create_session_as(
     known_as = uuid_of(session_id)
     if known_as is None:
         raise HTTPException(400, "the id of a session that a client chooses is a UUID; nothing was created")
-    return _create(place, known_as, body or CreateSession(), response)
+    return await _create(place, known_as, body or CreateSession(), response)
 
 
 @_routes.get("", response_model=list[SessionSummary], responses=documented(404, 422))
 async def list_sessions(place: Place) -> list[dict[str, Any]]:
     """The sessions, newest first."""
     place.context.settle()
-    sessions = place.listed()
+    sessions = await place.listed()
     totals = place.context.store.sessions.totals(agent=place.agent)
     keyed = [((session.agent, session.id), session) for session in sessions]
     return [session_summary(session, totals[key]) for key, session in keyed if key in totals]  # else deleted since
@@ -167,16 +167,18 @@ async def post_message(place: Place, session_id: str, body: PostMessage, respons
         raise UsageError(f"a message of the role {body.role} begins no turn; give it in the `state` of a new session")
     hook = None if body.webhook is None else await _target(context, body.webhook)
     try:
-        context.app.start(
-            session.agent,
-            message=body.content,
-            trigger=TriggerKind.API,
-            session_id=session.id,
-            session_must_exist=True,
-            exclusive=True,
-            said=body.model_dump(),
-            hook=hook,
-            claimed=False,
+        await context.aside(
+            lambda: context.app.start(
+                session.agent,
+                message=body.content,
+                trigger=TriggerKind.API,
+                session_id=session.id,
+                session_must_exist=True,
+                exclusive=True,
+                said=body.model_dump(),
+                hook=hook,
+                claimed=False,
+            )
         )
     except (ConversationBusy, ConversationWaiting):
         raise _busy(place, session) from None
@@ -202,10 +204,11 @@ async def resume(place: Place, session_id: str, body: Resume) -> dict[str, Any]:
     return {"session_id": now.id, "status": str(now.status)}
 
 
-def _create(place: SessionPlace, session_id: str, body: CreateSession, response: Response) -> dict[str, Any]:
+async def _create(place: SessionPlace, session_id: str, body: CreateSession, response: Response) -> dict[str, Any]:
     context = place.context
     _refuse_roles(place, body.state)
-    spec = context.app.runnable_spec(place.agent_of(body.agent))
+    agent = place.agent_of(body.agent)
+    spec = await context.aside(lambda: context.app.runnable_spec(agent))
     given = [message.model_dump() for message in body.state]
     refuse_images(spec.model, given)
     state = [stored_message(message, f"state:{session_id}:{number}") for number, message in enumerate(given)]

@@ -37,7 +37,7 @@ async def health(context: Context) -> dict[str, Any]:
 async def agent_health(context: Context, name: str) -> dict[str, Any]:
     """The same, for clients that know the server by the path of one agent. Needs no key."""
     try:
-        context.app.registry.get(name)
+        (await context.registry()).get(name)
     except UsageError:  # which has more to say than those without a key may know
         raise UnknownAgent("no agent that can be used has this name") from None
     return _health(context)
@@ -58,7 +58,7 @@ def _health(context: ServerContext) -> dict[str, Any]:
 @router.get("/info", response_model=Info, responses=documented())
 async def info(context: Context) -> dict[str, Any]:
     """What this server is and does now."""
-    agents = context.app.registry.agents
+    agents = (await context.registry()).agents
     return {
         "version": __version__,
         "pid": os.getpid(),

@@ -31,14 +31,14 @@ def scheduler_status(context: ServerContext) -> Literal["running", "paused"]:
     return "paused" if any(pause.agent is None for pause in context.store.firings.pauses()) else "running"
 
 
-def _scheduler(context: ServerContext) -> dict[str, Any]:
+async def _scheduler(context: ServerContext) -> dict[str, Any]:
     jobs = [
         {
             "agent_name": entry.spec.name,
             "trigger_type": entry.spec.trigger.type,
             **trigger_shape(context.app.trigger_state(entry.spec)),
         }
-        for entry in context.app.registry.agents
+        for entry in (await context.registry()).agents
         if entry.spec.trigger.type != "manual"
     ]
     return {"status": scheduler_status(context), "jobs": jobs}
@@ -47,30 +47,30 @@ def _scheduler(context: ServerContext) -> dict[str, Any]:
 @router.get("/scheduler", response_model=Scheduler, responses=documented())
 async def scheduler(context: Context) -> dict[str, Any]:
     """Whether triggers are paused, and when each agent that has one fires next."""
-    return _scheduler(context)
+    return await _scheduler(context)
 
 
 @router.post("/scheduler/pause", response_model=Scheduler, responses=documented(400, 404, 413, 422))
 async def pause_scheduler(context: Context, body: PauseBody | None = None) -> dict[str, Any]:
     """Pauses the triggers of all agents, or of one, until they are resumed; a restart changes nothing."""
-    context.store.firings.pause(_agent(context, body), _BY)
-    return _changed(context)
+    context.store.firings.pause(await _agent(context, body), _BY)
+    return await _changed(context)
 
 
 @router.post("/scheduler/resume", response_model=Scheduler, responses=documented(400, 404, 413, 422))
 async def resume_scheduler(context: Context, body: PauseBody | None = None) -> dict[str, Any]:
     """Ends the pause of one agent, or without one every pause."""
-    context.store.firings.resume(_agent(context, body))
-    return _changed(context)
+    context.store.firings.resume(await _agent(context, body))
+    return await _changed(context)
 
 
-def _agent(context: ServerContext, body: PauseBody | None) -> str | None:
-    return None if body is None or body.agent is None else context.app.registry.get(body.agent).spec.name
+async def _agent(context: ServerContext, body: PauseBody | None) -> str | None:
+    return None if body is None or body.agent is None else (await context.registry()).get(body.agent).spec.name
 
 
-def _changed(context: ServerContext) -> dict[str, Any]:
+async def _changed(context: ServerContext) -> dict[str, Any]:
     context.announce("scheduler_changed", {"status": scheduler_status(context)})
-    return _scheduler(context)
+    return await _scheduler(context)
 
 
 @router.get("/schedule", response_model=list[ComingFire], responses=documented(404, 422))
@@ -81,7 +81,7 @@ async def schedule(
     n: Annotated[int, Query(ge=1, le=1000)] = 20,
 ) -> list[dict[str, Any]]:
     """The coming fires of all schedules or of one, in order; those of disabled and paused agents too."""
-    registry = context.app.registry
+    registry = await context.registry()
     specs = [entry.spec for entry in registry.agents] if agent is None else [registry.get(agent).spec]
     try:
         after = time.time() if begin is None else instant_of(begin, datetime.now().astimezone().tzinfo)

@@ -18,6 +18,7 @@ from agent_md.api.address import Address, ServerLock, socket_path, stored_key, w
 from agent_md.api.application import make_application
 from agent_md.api.context import ServerContext
 from agent_md.api.descriptors import connection_limit, tell_exhaustion_seldom
+from agent_md.api.loop_watchdog import LoopWatchdog
 from agent_md.api.web_servers import WebServers
 from agent_md.app import App
 from agent_md.engines.hub import Hub
@@ -108,7 +109,7 @@ async def _serve(
     server = WebServers(make_application(context, key), sockets, connection_limit())
     engine.sweep()
     triggers = app.trigger_loop(hub.stored, context.firing_skipped)
-    context.watches = app.watch_loop(triggers.look)
+    context.watches = app.watch_loop(triggers.wake)
     await context.watches.begin()
     driving = asyncio.create_task(engine.run())
     serving = asyncio.create_task(server.serve())
@@ -117,7 +118,7 @@ async def _serve(
     watching = [asyncio.create_task(part) for part in beside]
     listening, stopped = (asyncio.create_task(event.wait()) for event in (server.listening, stop))
     parts = {driving, serving, *watching}
-    with app.give_back.listening(lambda _: loop.call_soon_threadsafe(stop.set)):
+    with LoopWatchdog(), app.give_back.listening(lambda _: loop.call_soon_threadsafe(stop.set)):
         await asyncio.wait({listening, *parts}, return_when=asyncio.FIRST_COMPLETED)
         if listening.done():
             tell(address)

@@ -46,11 +46,11 @@ class SessionPlace:
             raise UsageError(f'the path names the agent "{self.agent}", the body "{named}"; nothing was created')
         return self.agent
 
-    def listed(self) -> list[Session]:
+    async def listed(self) -> list[Session]:
         """The sessions, newest first. Raises UnknownAgent for an agent that is not there and has none."""
         found = self.context.store.sessions.listed(agent=self.agent)
         if not found and self.agent is not None:
-            self.context.app.registry.get(self.agent)
+            (await self.context.registry()).get(self.agent)
         return found
 
     def find(self, session_id: str) -> Session:
@@ -81,7 +81,7 @@ async def in_agent_path(name: Annotated[str, Path(description="The agent's name.
 
 async def _place(request: Request, context: Context) -> SessionPlace:
     name = request.path_params.get("name")
-    return SessionPlace(context, None if name is None else context.agent_name(name))
+    return SessionPlace(context, None if name is None else await context.agent_name(name))
 
 
 Place = Annotated[SessionPlace, Depends(_place)]

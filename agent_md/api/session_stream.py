@@ -40,7 +40,7 @@ async def session_stream(
             if events is None:
                 return
             for event in events:
-                for text in turns.told(event):
+                for text in await turns.told(event):
                     beat.sent()
                     yield text
                 seen = event.seq
@@ -92,10 +92,10 @@ class _Turns:
             self._pieces[turn] = Pieces(self._store, self._watch, turn, resumed=self._resumed)
         self._resumed = False  # of the turns that begin later nothing was told before
 
-    def told(self, event: Event) -> list[bytes]:
+    async def told(self, event: Event) -> list[bytes]:
         """What tells an event, in order."""
         turn = event.execution_id
-        line = event_line(self._context, self._store.execution(turn), event)
+        line = await event_line(self._context, self._store.execution(turn), event)
         if event.type is EventType.INTERRUPT:
             line["interrupt"] = self._view(event)
         if event.type is EventType.COMPLETE and turn in self._pieces:

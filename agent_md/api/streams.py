@@ -35,7 +35,7 @@ async def execution_stream(
             watch.clear()
             events = store.events(execution.id, after=seen, limit=_BATCH)
             for event in events:
-                for text in told(event, event_line(context, execution, event), pieces):
+                for text in told(event, await event_line(context, execution, event), pieces):
                     beat.sent()
                     yield text
                 seen = event.seq
@@ -60,13 +60,13 @@ def told(event: Event, line: dict[str, Any], pieces: Pieces | None) -> list[byte
     return [*rest, sse_message(str(event.type), line, event.seq)]
 
 
-def event_line(context: ServerContext, execution: Execution, event: Event) -> dict[str, Any]:
+async def event_line(context: ServerContext, execution: Execution, event: Event) -> dict[str, Any]:
     """The data of a stored event. What it asks is read now: the event itself knows only the request's id."""
     requests: list[dict[str, Any]] = []
     if event.type is EventType.WAITING:
-        requests = context.open_request_shapes(execution)
+        requests = await context.open_request_shapes(execution)
     elif event.type is EventType.INTERRUPT:
-        requests = context.request_shapes([context.store.request(RequestId(event.data["request_id"]))])
+        requests = await context.request_shapes([context.store.request(RequestId(event.data["request_id"]))])
     return run_event_line(event, execution, requests)
 
 

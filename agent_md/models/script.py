@@ -29,6 +29,7 @@ from agent_md.models.text_pattern import PatternTooSlow
 
 __all__ = ["ScriptFailed", "ScriptModel"]
 
+_MOST_PIECES = 1000
 _MATCHING_S = 5.0
 """For finding the conversation of a message."""
 
@@ -127,6 +128,7 @@ class ScriptModel(BaseChatModel):
         await asyncio.sleep(scene.turn.delay)
         for chunk in self._chunks(scene):
             yield chunk
+            await asyncio.sleep(0)  # a long text holds up nobody
 
     # The play
 
@@ -255,8 +257,10 @@ def _usage(turn: Turn) -> UsageMetadata:
 
 
 def _words(text: str) -> list[str]:
-    """Pieces that make the text again when joined: each word with the blanks after it."""
-    return re.findall(r"\S+\s*|\s+", text)
+    """Pieces that make the text again when joined: each word with the blanks after it; in a long text several words."""
+    words = re.findall(r"\S+\s*|\s+", text)
+    together = -(-len(words) // _MOST_PIECES)
+    return words if together < 2 else ["".join(words[at : at + together]) for at in range(0, len(words), together)]
 
 
 def _short(text: str) -> str:

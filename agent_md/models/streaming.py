@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -15,6 +16,9 @@ from agent_md.models.chunk_merging import assemble
 from agent_md.models.failures import ProviderFailure, Trouble
 
 __all__ = ["stream_answer"]
+
+_FEW_CHUNKS = 1000
+"""More take so long to put together that others would wait."""
 
 
 async def stream_answer(
@@ -32,6 +36,8 @@ async def stream_answer(
             chunks.append(chunk)
             if text := str(chunk.text):
                 on_text(text)
+    if len(chunks) > _FEW_CHUNKS:
+        return await asyncio.to_thread(lambda: _plain(assemble(chunks)))
     return _plain(assemble(chunks))
 
 

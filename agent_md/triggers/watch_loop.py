@@ -55,7 +55,7 @@ class WatchLoop:
 
     async def begin(self) -> None:
         """For the start of a server, before anybody is told of it: what changes from then on is told."""
-        for spec in self._watched():
+        for spec in await asyncio.to_thread(self._watched):
             try:
                 await asyncio.to_thread(self._watch(spec).begin)
             except (AgentmdError, OSError) as error:
@@ -75,7 +75,7 @@ class WatchLoop:
                 await self._end(list(self._tasks))
 
     async def _reconcile(self, threads: ThreadPoolExecutor) -> None:
-        wanted = {name_key(spec.name): spec for spec in self._watched()}
+        wanted = {name_key(spec.name): spec for spec in await asyncio.to_thread(self._watched)}
         await self._end([key for key, (spec, _) in self._tasks.items() if _differs(spec, wanted.get(key))])
         for key, spec in wanted.items():
             if key not in self._tasks:
