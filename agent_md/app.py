@@ -218,6 +218,7 @@ class App:
         seed = [human_message(said or {}, text, f"human:{uuid.uuid4().hex}")]
         if system.strip():
             seed.insert(0, {"type": "system", "data": {"content": system, "id": "system"}})
+        seed = self.parts.redactor(spec).value(seed)
         return self.store.create(
             NewExecution(
                 agent=spec.name,
@@ -332,7 +333,8 @@ class App:
         """The loop, on this workspace's store and checkpoints."""
         from agent_md.runner.advance import Runner
 
-        return Runner(self.store, self._checkpointer, self._run_context, aside=self.parts.tool_threads.aside)
+        aside = self.parts.tool_threads.aside
+        return Runner(self.store, self._checkpointer, self._run_context, aside=aside, redactor=self.parts.redactor)
 
     def _checkpointer(self) -> Checkpoints:
         from agent_md.stores.checkpoints import Checkpoints
@@ -369,6 +371,7 @@ class App:
             resolve_path=lambda path: sandbox.resolve(path, write=False).path,
             aside=self.parts.tool_threads.aside,
             budget_of=lambda history: self.parts.budget(spec, history, declarations),
+            redactor=self.parts.redactor(spec),
             close=model.close,
         )
 

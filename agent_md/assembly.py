@@ -18,6 +18,7 @@ from agent_md.executions.spending import LATE_S, Budget, DayLimit, Scope
 from agent_md.models.estimate import estimate_call, estimate_first_call
 from agent_md.models.factory import KEY_VARIABLES
 from agent_md.models.pricing import Prices, load_prices
+from agent_md.redaction import Redactor
 from agent_md.settings import Settings
 from agent_md.tools.base import Tool
 from agent_md.tools.kept_tools import KeptTools, read_source
@@ -32,8 +33,22 @@ if TYPE_CHECKING:
 __all__ = ["Assembly"]
 
 
-_SHORTEST_SECRET = 8
-"""A shorter value, such as `true`, is no secret, and other variables may have it too."""
+_SHORTEST_WITHIN = 4
+"""A shorter secret is looked for as a whole value only."""
+_PLAIN_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "none", "null"})
+
+
+def _is_plain(value: str) -> bool:
+    """Whether the value is no secret whatever its variable is, so that others may have it too."""
+    return len(value) < _SHORTEST_WITHIN or value.lower() in _PLAIN_WORDS or (value.isdecimal() and len(value) < 6)
+
+
+def _secret_names(spec: AgentSpec) -> list[str]:
+    """The variables that an agent or this program uses as secrets."""
+    targets = [text for target in spec.notify for text in (target.token, target.secret)]
+    hooks = [text for text in (*targets, spec.trigger.secret) if text is not None]
+    own = [secret.name for secret in spec.secrets]
+    return [*KEY_VARIABLES, "AGENTMD_API_KEY", *own, *(text.removeprefix("${").removesuffix("}") for text in hooks)]
 
 
 class Assembly:
@@ -77,17 +92,27 @@ class Assembly:
             placeholders=[secret.name for secret in spec.secrets],
         )
 
+    def redactor(self, spec: AgentSpec) -> Redactor:
+        """What takes the secrets of an agent out of whatever is stored, shown, logged and sent."""
+        return Redactor(self.settings.secrets(_secret_names(spec)))
+
     def _never_in_prompts(self, spec: AgentSpec, environ: Mapping[str, str]) -> Collection[str]:
-        """The variables that hold a secret, by their name or because their value is that of one that does."""
-        targets = [text for target in spec.notify for text in (target.token, target.secret)]
-        hooks = [text for text in (*targets, spec.trigger.secret) if text is not None]
-        named = {
-            *(*self.settings.dotenv, *KEY_VARIABLES, "AGENTMD_API_KEY"),
-            *(secret.name for secret in spec.secrets),
-            *(text.removeprefix("${").removesuffix("}") for text in hooks),
+        """The variables that hold a secret: by their name, because it is within their value, or, of any other variable of
+        `.env`, because it is their value."""
+        names, dotenv = _secret_names(spec), self.settings.dotenv
+        secrets = self.settings.secrets(names)
+        within = [value for value in secrets.values() if len(value) >= _SHORTEST_WITHIN]
+        of_dotenv = (*dotenv.values(), *(environ[name] for name in dotenv))  # the environment wins
+        equal = {value for value in of_dotenv if not _is_plain(value)}
+        redactor = Redactor(secrets)
+        return {
+            *(*names, *secrets, *dotenv),
+            *(
+                name
+                for name, value in environ.items()
+                if value in equal or any(secret in value for secret in within) or redactor.text(value) != value
+            ),
         }
-        values = {environ[name] for name in named if len(environ.get(name, "")) >= _SHORTEST_SECRET}
-        return named | {name for name, value in environ.items() if value in values}
 
     def budget(
         self,

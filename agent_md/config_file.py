@@ -104,6 +104,12 @@ def _file_system(text: str) -> str:
     return text
 
 
+def _variable(text: str) -> str:
+    if not text.isidentifier() or not text.isascii():
+        raise ValueError(f'"{text}" is not the name of a variable')
+    return text
+
+
 def log_level(text: str) -> str:
     if text.upper() not in LOG_LEVELS:
         raise ValueError(f'"{text}" is not a level; the levels are {", ".join(LOG_LEVELS)}')
@@ -144,8 +150,9 @@ _READERS: dict[str, _Reader] = {
     "prices": _as(formats.path),
     "log_level": _as(log_level),
     "allow_state_on": _list_of(_file_system),
+    "redact_except": _list_of(_variable),
 }
-_OF_USER = ("allow_state_on",)
+_OF_USER = ("allow_state_on", "redact_except")
 """Keys of the user's config alone: a workspace may come from elsewhere, and does not say what this machine's disks are."""
 _FOREIGN = ("workspace", "db_path")
 """Keys that another program of this name kept in the same file of the user's."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +15,7 @@ from agent_md.agents.yamltree import MAX_BYTES
 from agent_md.config_file import KEYS, ConfigFile, Layer, database_path, log_level, read_config
 from agent_md.env_file import parse_env_file
 from agent_md.errors import ConfigInvalid
+from agent_md.redaction import is_secret_name
 from agent_md.workspace import at_home, find_workspace
 
 __all__ = [
@@ -133,6 +134,8 @@ class Settings:
     log_level: str
     allow_state_on: tuple[str, ...]
     """Types of file systems that hold state besides the local ones that are known."""
+    redact_except: tuple[str, ...]
+    """Variables that hold no secret, whatever their names say."""
     user_config: Path
     dotenv_file: DotenvFile = field(repr=False, compare=False)
     environ: Mapping[str, str] = field(repr=False)
@@ -157,6 +160,19 @@ class Settings:
                 value = value.settings
             value = getattr(value, name)
         return value
+
+    def secrets(self, names: Collection[str] = ()) -> dict[str, str]:
+        """The values of variables that hold secrets: of `names`, and of those whose own name says so. Raises as `dotenv`."""
+        environ = self.environment()
+        wanted = frozenset(names)
+        found = {
+            name: value
+            for name, value in environ.items()
+            if name in wanted or (is_secret_name(name) and name not in self.redact_except)
+        }
+        if self.server.api_key is not None:
+            found.setdefault("AGENTMD_API_KEY", self.server.api_key)
+        return found
 
     def environment(self) -> dict[str, str]:
         """`.env` under the real environment, which wins: where keys are looked up. Raises as `dotenv`."""
@@ -213,6 +229,7 @@ def load_settings(
         prices=None if values["prices"] is None else place.path(values["prices"]),
         log_level=values["log_level"],
         allow_state_on=values["allow_state_on"],
+        redact_except=values["redact_except"],
         user_config=user_file,
         dotenv_file=dotenv_file,
         environ=dict(environ),
@@ -255,6 +272,7 @@ _BUILT_IN: Layer = {
     "state_dir": ".agentmd",
     "log_level": "INFO",
     "allow_state_on": (),
+    "redact_except": (),
     **_dotted("defaults", RunSettings()),
     **_dotted("defaults", Defaults()),
     **_dotted("server", ServerSettings()),

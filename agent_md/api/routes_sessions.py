@@ -212,6 +212,7 @@ async def _create(place: SessionPlace, session_id: str, body: CreateSession, res
     given = [message.model_dump() for message in body.state]
     refuse_images(spec.model, given)
     state = [stored_message(message, f"state:{session_id}:{number}") for number, message in enumerate(given)]
+    state = context.app.parts.redactor(spec).value(state)
     limit = context.app.settings.server.max_sessions
     session = context.store.sessions.create(spec.name, session_id, state=state, limit=limit)
     response.headers["Location"] = place.path_of(session)

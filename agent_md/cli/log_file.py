@@ -9,6 +9,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from agent_md.errors import AgentmdError
+from agent_md.models.factory import KEY_VARIABLES
+from agent_md.redaction import Redactor
 from agent_md.settings import Settings
 from agent_md.stores.private_files import open_private
 
@@ -47,6 +50,23 @@ def _is_at(file: io.TextIOWrapper, path: str) -> bool:
         return False
 
 
+class _WithoutSecrets(logging.Formatter):
+    """Takes secrets out of whole lines, tracebacks included."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s")
+        self._settings = settings
+        self._known: dict[str, str] = {}
+        self._redactor = Redactor()
+
+    def format(self, record: logging.LogRecord) -> str:
+        with suppress(AgentmdError):  # a `.env` that is broken by now
+            secrets = self._settings.secrets(KEY_VARIABLES)
+            if secrets != self._known:
+                self._known, self._redactor = secrets, Redactor(secrets)
+        return self._redactor.text(super().format(record))
+
+
 def log_to_file(settings: Settings) -> None:
     """Logs of the loop and of libraries go to a file in the state folder."""
     handler = _LogFile(
@@ -55,7 +75,7 @@ def log_to_file(settings: Settings) -> None:
         backupCount=1,
         delay=True,
     )
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"))
+    handler.setFormatter(_WithoutSecrets(settings))
     logging.getLogger().addHandler(handler)
     logging.getLogger().setLevel(settings.log_level)
     for name in ("httpx", "httpx2"):  # they tell each address that is asked, which may hold a password or a token

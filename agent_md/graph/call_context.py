@@ -255,13 +255,15 @@ class RunningCall:
             refused = TypeError(f"the result of a step must be JSON: {error}")
             self._failed(number, refused)
             raise refused from None
-        self._run_context.journal.end_step(self._call.position, number, kept, None)
+        stored = self._run_context.redactor.value(kept)
+        self._run_context.journal.end_step(self._call.position, number, stored, None)
         return kept
 
     def _failed(self, number: int, error: Exception) -> None:
         kind = type(error)
         kept = {"module": kind.__module__, "name": kind.__qualname__, "args": _json_args(error), "text": str(error)}
-        self._run_context.journal.end_step(self._call.position, number, None, kept)
+        stored = self._run_context.redactor.value(kept)
+        self._run_context.journal.end_step(self._call.position, number, None, stored)
 
 
 def _current_strand() -> _Strand:

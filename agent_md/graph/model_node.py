@@ -18,6 +18,7 @@ from agent_md.graph.limits import check_before_model_call, count_calls, not_run
 from agent_md.graph.message_order import provider_shape
 from agent_md.graph.messages import ai_id, from_stored, placeholder, text_of, to_stored, turn_of
 from agent_md.graph.outcomes import EDITED
+from agent_md.graph.redacting import DeltaRedaction, redacted_proposals, with_marks
 from agent_md.graph.run_context import HandedOver, RunContext
 from agent_md.graph.state import ThreadState
 from agent_md.models.endings import cut_reason
@@ -87,17 +88,23 @@ class ModelNode:
         history = provider_shape([*self._before, *messages])
         await self._reserve(history)
         run_context.journal.begin(place_of_turn(turn))
-        message = await run_context.call_model(
-            history,
-            lambda text: run_context.sink.delta(run_context.execution_id, turn, text),
-            lambda attempt, attempts: run_context.sink.restart(run_context.execution_id, turn, attempt, attempts),
+        deltas = DeltaRedaction(
+            run_context.redactor, lambda text: run_context.sink.delta(run_context.execution_id, turn, text)
         )
+
+        def restarted(attempt: int, attempts: int) -> None:
+            deltas.restart()
+            run_context.sink.restart(run_context.execution_id, turn, attempt, attempts)
+
+        message = await run_context.call_model(history, deltas.add, restarted)
+        deltas.end()
         message, unusable = _placed(message, ai_id(run_context.execution_id, turn), turn)
-        stored = _stored(message)
+        stored = run_context.redactor.value(_stored(message))
         message = cast(AIMessage, from_stored([stored])[0])  # what is decided on is what is stored
         cut = cut_reason(message)
         if cut is not None:
             unusable = {call["id"] or "": not_run(cut) for call in message.tool_calls}
+        unusable = {**unusable, **with_marks(run_context.redactor, message.tool_calls)}
         calls_left = settings.max_tool_calls - count_calls(messages)
         grants = run_context.store.grants.usable(run_context.execution_id)
         proposals = await run_context.aside(
@@ -114,6 +121,7 @@ class ModelNode:
                 )
             )
         )
+        proposals = redacted_proposals(run_context.redactor, proposals)
         told = run_context.journal.record_model_step(
             turn, stored, text_of(message), run_context.usage_of(message), proposals, cut=cut
         )

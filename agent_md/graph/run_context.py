@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from agent_md.agents.spec import AgentSpec
 from agent_md.executions.model import Execution, ExecutionId, Usage
 from agent_md.executions.spending import Budget
 from agent_md.ports import Journal, ProgressSink, Store
+from agent_md.redaction import Redactor
 from agent_md.tools.base import Tool
 
 __all__ = ["CallModel", "HandedOver", "RunContext"]
@@ -48,6 +49,8 @@ class RunContext:
     """What limits the money of a call with this history; None = nothing does."""
     close: Callable[[], Awaitable[None]]
     """Frees what the drive opened, on its event loop."""
+    redactor: Redactor = field(default_factory=Redactor)
+    """Takes secrets out of whatever is stored, shown and sent."""
     leave: Callable[[], bool] = lambda: False
     """Whether the drive is to end before the next model call, by HandedOver."""
 

@@ -41,6 +41,7 @@ from agent_md.graph.call_context import RunningCall
 from agent_md.graph.gate import confirmation, offer_of
 from agent_md.graph.messages import placeholder, to_stored, tool_message
 from agent_md.graph.outcomes import EDITED, MAY_HAVE_RUN, End, failed, settle, tool_errors, unknown, with_steps
+from agent_md.graph.redacting import redacted_request
 from agent_md.graph.run_context import RunContext
 from agent_md.graph.state import CallTask
 from agent_md.sdk import Pause, StepUnknown, current_call
@@ -93,7 +94,8 @@ class ToolNode:
         if isinstance(result, End):
             steps = self._run_context.store.steps(self._run_context.execution_id, call.position)
             return self._close(call, with_steps(result, steps), requests)
-        self._run_context.journal.pause_call(call.position, result.requests, answered=_ids(requests))
+        asked = [redacted_request(self._run_context.redactor, request) for request in result.requests]
+        self._run_context.journal.pause_call(call.position, asked, answered=_ids(requests))
         self._run_context.sink.stored()
         return None
 
@@ -122,7 +124,7 @@ class ToolNode:
         return tool_message(self._run_context.execution_id, call, outcome, text)
 
     def _close(self, call: Call, end: End, requests: Sequence[Request]) -> dict[str, list[BaseMessage]]:
-        text = storable(end.text)
+        text = self._run_context.redactor.text(storable(end.text))
         message = self._message(call, end.outcome, text)
         self._run_context.journal.finish_call(
             call.position, end.state, end.outcome, text, to_stored(message), answered=_ids(requests)

@@ -40,6 +40,7 @@ from agent_md.graph.outcomes import End, closing
 from agent_md.graph.run_context import HandedOver, RunContext
 from agent_md.graph.thread import Thread
 from agent_md.ports import Ending, Journal, ProgressSink, Store
+from agent_md.redaction import Redactor
 from agent_md.runner.decide import Broken, Continue, Finished, Park, Seed, Wake, next_step
 from agent_md.shortages import shortage
 from agent_md.tools.base import Tool
@@ -64,6 +65,9 @@ MakeBench = Callable[[Execution, AgentSpec, Journal, ProgressSink], RunContext]
 Aside = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Calls a function that may run code of custom tools, or look at files, off the driver's loop."""
 
+RedactorOf = Callable[[AgentSpec], Redactor]
+"""What takes the secrets of an agent out of the reason of an end."""
+
 OpenCheckpointer = Callable[[], "Checkpoints"]
 """Gives the checkpointer, opened when it is first asked for. Raises StoreError."""
 
@@ -78,12 +82,14 @@ class Runner:
         make_run_context: MakeBench,
         *,
         aside: Aside,
+        redactor: RedactorOf = lambda _: Redactor(),
         poll: float = _POLL_S,
     ) -> None:
         self._store = store
         self._checkpointer = checkpointer
         self._make_run_context = make_run_context
         self._aside = aside
+        self._redactor = redactor
         self._poll = poll
 
     async def advance(self, claim: Claim, sink: ProgressSink, leave: Callable[[], bool] = lambda: False) -> Execution:
@@ -224,6 +230,7 @@ class Runner:
         closings = tuple((position, end.state, end.outcome, end.text) for position, end in ends)
         if ended_by is None:
             error = f"{error}{self._approved_in_vain(execution_id, calls)}"
+        error = self._redactor(AgentSpec.from_json(self._store.spec(execution_id))).text(error)
         return Ending(status, error=error, ended_by=ended_by, closings=closings)
 
     def _approved_in_vain(self, execution_id: ExecutionId, still_open: Sequence[Call]) -> str:

@@ -54,3 +54,23 @@ def test_what_is_a_secret_under_another_name(tmp_path: Path, of: str) -> None:
 def test_what_is_none(tmp_path: Path) -> None:
     environ = {"PLACE": "Rome", "DEBUG": "true", "GOOGLE_API_KEY": "s3cret-value"}
     assert system_prompt(tmp_path / "w", "In ${PLACE}, ${DEBUG}.", environ) == "In Rome, true."
+
+
+@pytest.mark.parametrize(
+    ("secret", "value", "copy"),
+    [
+        ("DB_PASSWORD", "hunter2", "hunter2"),
+        ("DB_PASSWORD", "hunter2", "postgres://me:hunter2@db/x"),
+        ("OF_DOTENV", "letmein", "letmein"),
+        ("DB_PASSWORD", "p@ss/word9", "postgres://me:p%40ss%2Fword9@db/x"),
+        ("SHOP_KEY", "s3cret-value", "czNjcmV0LXZhbHVl"),
+    ],
+)
+def test_what_has_a_secret_within(tmp_path: Path, secret: str, value: str, copy: str) -> None:
+    with pytest.raises(ConfigInvalid, match="COPY}, which is never put into a prompt"):
+        system_prompt(tmp_path / "w", "Say ${COPY}.", {secret: value, "COPY": copy})
+
+
+@pytest.mark.parametrize("value", ["true", "8080", "no", "x"])
+def test_plain_values_of_dotenv_may_be_those_of_others(tmp_path: Path, value: str) -> None:
+    assert system_prompt(tmp_path / "w", "Say ${COPY}.", {"OF_DOTENV": value, "COPY": value}) == f"Say {value}."
