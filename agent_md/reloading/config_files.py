@@ -31,7 +31,6 @@ NEEDS_RESTART = (
     "server.port",
     "server.api_key",
     "allow_state_on",
-    "redact_except",
 )
 """Keys that count when the server starts. All others count for whatever begins after they have changed."""
 SETTLE_S = 0.5

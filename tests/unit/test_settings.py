@@ -115,7 +115,9 @@ def test_every_key_can_be_set(workspace: Path) -> None:
 
     settings = load(workspace)
 
-    given = dict.fromkeys(KEYS, "config.yaml") | {"allow_state_on": "default"}  # that one is the user's
+    given = dict.fromkeys(KEYS, "config.yaml") | dict.fromkeys(
+        ("allow_state_on", "redact_except"), "default"
+    )  # the user's
     assert settings.origins == {"workspace": "--workspace"} | given
     assert settings.agents_dir == workspace / "bots"
     assert settings.terminal == TerminalSettings(bell=True, notice="osc777")
@@ -153,6 +155,20 @@ def test_only_the_user_says_which_file_systems_hold_state(workspace: Path) -> No
     assert (settings.origins["allow_state_on"], settings.user_config) == (str(user), user)
     (workspace / "config.yaml").write_text("log_level: INFO\nallow_state_on: [nfs]")
     with pytest.raises(ConfigInvalid, match=r"work/config\.yaml:2:\d+: allow_state_on: only the user's own config"):
+        load(workspace)
+
+
+def test_what_holds_no_secret_is_said_by_the_user_alone(workspace: Path) -> None:
+    user = user_config(workspace, "redact_except: [SSL_KEY]")
+    environ = {"SSL_KEY": "/etc/ssl/a.key", "SHOP_TOKEN": "s3cret-value", "GOOGLE_API_KEY": "k3y-value"}
+    settings = load(workspace, environ)
+    assert settings.secrets() == {name: environ[name] for name in ("SHOP_TOKEN", "GOOGLE_API_KEY")}
+    assert settings.secrets(["SSL_KEY"]) == environ
+    (workspace / "config.yaml").write_text("redact_except: [SHOP_TOKEN]")
+    with pytest.raises(ConfigInvalid, match="redact_except: only the user's own config"):
+        load(workspace)
+    user.write_text("redact_except: [no name]")
+    with pytest.raises(ConfigInvalid, match="redact_except"):
         load(workspace)
 
 
