@@ -43,8 +43,10 @@ def _is_plain(value: str) -> bool:
     return len(value) < _SHORTEST_WITHIN or value.lower() in _PLAIN_WORDS or (value.isdecimal() and len(value) < 6)
 
 
-def _secret_names(spec: AgentSpec) -> list[str]:
+def _secret_names(spec: AgentSpec | None) -> list[str]:
     """The variables that an agent or this program uses as secrets."""
+    if spec is None:
+        return [*KEY_VARIABLES, "AGENTMD_API_KEY"]
     targets = [text for target in spec.notify for text in (target.token, target.secret)]
     hooks = [text for text in (*targets, spec.trigger.secret) if text is not None]
     own = [secret.name for secret in spec.secrets]
@@ -92,9 +94,10 @@ class Assembly:
             placeholders=[secret.name for secret in spec.secrets],
         )
 
-    def redactor(self, spec: AgentSpec) -> Redactor:
-        """What takes the secrets of an agent out of whatever is stored, shown, logged and sent."""
-        return Redactor(self.settings.secrets(_secret_names(spec)))
+    def redactor(self, spec: AgentSpec | None) -> Redactor:
+        """What takes the secrets of an agent out of whatever is stored, shown, logged and sent; None = those of no agent.
+        Secrets of a `.env` that is broken are unknown."""
+        return Redactor(self.settings.secrets(_secret_names(spec), lenient=True))
 
     def _never_in_prompts(self, spec: AgentSpec, environ: Mapping[str, str]) -> Collection[str]:
         """The variables that hold a secret: by their name, because it is within their value, or, of any other variable of

@@ -161,9 +161,15 @@ class Settings:
             value = getattr(value, name)
         return value
 
-    def secrets(self, names: Collection[str] = ()) -> dict[str, str]:
-        """The values of variables that hold secrets: of `names`, and of those whose own name says so. Raises as `dotenv`."""
-        environ = self.environment()
+    def secrets(self, names: Collection[str] = (), *, lenient: bool = False) -> dict[str, str]:
+        """The values of variables that hold secrets: of `names`, and of those whose own name says so. Raises as `dotenv`;
+        if `lenient` a broken `.env` has none."""
+        try:
+            environ: Mapping[str, str] = self.environment()
+        except ConfigInvalid:
+            if not lenient:
+                raise
+            environ = self.environ
         wanted = frozenset(names)
         found = {
             name: value

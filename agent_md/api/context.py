@@ -54,8 +54,7 @@ class ServerContext:
         self.watches: WatchLoop | None = None
         self.hooks = app.hook_receiver(self.firing_skipped)
         self._checks = asyncio.Semaphore(_CHECKS)
-        self._announced_to: set[asyncio.Queue[Announcement]] = set()
-        self._loop = asyncio.get_running_loop()
+        self._announced_to: dict[asyncio.Queue[Announcement], asyncio.AbstractEventLoop] = {}
         self.reloading = app.reloading(self.announce)
 
     @property
@@ -164,23 +163,23 @@ class ServerContext:
 
     def announce(self, name: str, data: dict[str, Any]) -> None:
         """Tells all who follow everything. May be called on any thread."""
-        with contextlib.suppress(RuntimeError):  # the server has ended
-            self._loop.call_soon_threadsafe(self._announce, name, data)
+        for queue, loop in list(self._announced_to.items()):
+            with contextlib.suppress(RuntimeError):  # the server has ended
+                loop.call_soon_threadsafe(self._tell, queue, (name, data))
 
-    def _announce(self, name: str, data: dict[str, Any]) -> None:
-        for queue in self._announced_to:
-            with contextlib.suppress(asyncio.QueueFull):
-                queue.put_nowait((name, data))
+    def _tell(self, queue: asyncio.Queue[Announcement], announcement: Announcement) -> None:
+        with contextlib.suppress(asyncio.QueueFull):
+            queue.put_nowait(announcement)
         self.hub.wake_all()
 
     @contextlib.contextmanager
     def announcements(self) -> Iterator[asyncio.Queue[Announcement]]:
         queue: asyncio.Queue[Announcement] = asyncio.Queue(_MOST_ANNOUNCEMENTS)
-        self._announced_to.add(queue)
+        self._announced_to[queue] = asyncio.get_running_loop()
         try:
             yield queue
         finally:
-            self._announced_to.discard(queue)
+            self._announced_to.pop(queue, None)
 
     def finish(self) -> None:
         """Ends all streams."""

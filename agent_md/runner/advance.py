@@ -65,8 +65,8 @@ MakeBench = Callable[[Execution, AgentSpec, Journal, ProgressSink], RunContext]
 Aside = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Calls a function that may run code of custom tools, or look at files, off the driver's loop."""
 
-RedactorOf = Callable[[AgentSpec], Redactor]
-"""What takes the secrets of an agent out of the reason of an end."""
+RedactorOf = Callable[[AgentSpec | None], Redactor]
+"""What takes the secrets of an agent, or of the workspace alone, out of the reason of an end. Raises nothing."""
 
 OpenCheckpointer = Callable[[], "Checkpoints"]
 """Gives the checkpointer, opened when it is first asked for. Raises StoreError."""
@@ -230,8 +230,15 @@ class Runner:
         closings = tuple((position, end.state, end.outcome, end.text) for position, end in ends)
         if ended_by is None:
             error = f"{error}{self._approved_in_vain(execution_id, calls)}"
-        error = self._redactor(AgentSpec.from_json(self._store.spec(execution_id))).text(error)
+        error = self._redactor(self._spec(execution_id)).text(error)
         return Ending(status, error=error, ended_by=ended_by, closings=closings)
+
+    def _spec(self, execution_id: ExecutionId) -> AgentSpec | None:
+        """None for one of a newer format."""
+        try:
+            return AgentSpec.from_json(self._store.spec(execution_id))
+        except ValueError:
+            return None
 
     def _approved_in_vain(self, execution_id: ExecutionId, still_open: Sequence[Call]) -> str:
         """Tells whoever approved calls that they did not run."""
