@@ -134,7 +134,7 @@ def test_help_is_no_message_and_what_else_begins_with_a_slash_is(bot: AgentFolde
 def test_what_looks_like_a_command_and_is_none_is_not_sent(bot: AgentFolder) -> None:
     with bot.terminal("chat", "bot") as terminal:
         say(terminal, "/exti")
-        terminal.expect("  there is no command /exti; did you mean /exit? To send it, put a blank before\n  it\n")
+        terminal.expect("  there is no command /exti; did you mean /exit? To send it, put a blank\n  before it\n")
         say(terminal, "/compact")
         terminal.expect("  there is no command /compact; there are /exit, /quit, /help, /clear,\n")
         say(terminal, " /compact")

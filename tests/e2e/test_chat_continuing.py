@@ -194,7 +194,7 @@ class TestBesideOthers:
             until_begun(bot.path)
             second.send_line("Hi")
             second.expect(
-                "Execution 1, a turn of this session, is driven by another process; it is\nfollowed to its end first.\n"
+                "Execution 1, a turn of this session, is driven by another process; it is\n  followed to its end first.\n"
             )
             open_gate(bot.path)
             second.expect("gated ← through\n")

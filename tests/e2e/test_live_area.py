@@ -34,12 +34,12 @@ def test_rows_are_replaced_and_taken_away() -> None:
     def program() -> None:
         live = area()
         say("before")
-        live.show(ROWS)
-        live.show(ROWS[:1])
+        live.show(*ROWS)
+        live.show(*ROWS[:1])
         live.withdraw()
         live.withdraw()
         say("between")
-        live.show(ROWS)
+        live.show(*ROWS)
         live.withdraw()
         say("after")
 
@@ -58,7 +58,7 @@ def test_it_works_at_the_bottom_of_the_screen() -> None:
         live = area()
         for number in range(40):
             say(str(number))
-            live.show(ROWS)
+            live.show(*ROWS)
             live.withdraw()
 
     with FunctionTerminal(program, rows=5, columns=60) as terminal:
@@ -71,9 +71,9 @@ def test_a_resize_leaves_nothing(columns: int) -> None:
     def program() -> None:
         live = area()
         say("before")
-        live.show(ROWS)
+        live.show(*ROWS)
         wait_for_line()
-        live.show(ROWS)
+        live.show(*ROWS)
         live.withdraw()
         say("after")
 
@@ -93,7 +93,7 @@ def test_a_resize_leaves_nothing(columns: int) -> None:
 def test_what_is_typed_meanwhile_moves_nothing_and_is_kept() -> None:
     def program() -> None:
         live = area()
-        live.show(ROWS)
+        live.show(*ROWS)
         wait_for_line()
         live.withdraw()
         say("read")
@@ -112,10 +112,10 @@ def test_ctrl_z_takes_the_rows_away_and_they_come_back() -> None:
     def program() -> None:
         live = area()
         with live.suspendable():
-            live.show(["running"])
+            live.show("running")
             os.kill(os.getpid(), signal.SIGTSTP)
             assert termios.tcgetattr(0)[3] & termios.ECHO
-            live.show(["again"])
+            live.show("again")
             live.withdraw()
             say("done")
         assert signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL
@@ -132,7 +132,7 @@ def test_a_stop_that_nobody_was_asked_about_takes_nothing_of_the_shell_away() ->
     def program() -> None:
         live = area()
         with live.suspendable():
-            live.show(["running"])
+            live.show("running")
             os.kill(os.getpid(), signal.SIGSTOP)
             live.withdraw()
             say("done")
@@ -148,7 +148,7 @@ def test_a_process_in_the_background_shows_nothing() -> None:
         if child == 0:
             os.setpgid(0, 0)
             live = area()
-            live.show(ROWS)
+            live.show(*ROWS)
             live.withdraw()
             say("background")
             os._exit(0)
@@ -159,19 +159,24 @@ def test_a_process_in_the_background_shows_nothing() -> None:
         assert terminal.screen == "background\n"
 
 
-@pytest.mark.parametrize(
-    ("environ", "screen"),
-    [
-        ({"TERM": "dumb"}, Screen(80, 24)),
-        ({}, Screen(80, 24)),
-        ({"TERM": "xterm", "CI": "1"}, Screen(80, 24)),
-        ({"TERM": "xterm"}, Screen()),
-    ],
-)
-def test_where_nothing_is_shown(environ: dict[str, str], screen: Screen) -> None:
-    live = LiveArea.of(screen, environ)
+@pytest.mark.parametrize("environ", [{"TERM": "dumb"}, {}, {"TERM": "xterm", "CI": "1"}])
+def test_where_nothing_is_shown(environ: dict[str, str]) -> None:
+    def program() -> None:
+        assert_nothing_is_shown(LiveArea.of(environ))
+        say("done")
+
+    with FunctionTerminal(program) as terminal:
+        assert terminal.exit_code() == 0
+        assert terminal.screen == "done\n"
+
+
+def test_nothing_is_shown_in_a_pipe() -> None:
+    assert_nothing_is_shown(LiveArea.of({"TERM": "xterm"}))
+
+
+def assert_nothing_is_shown(live: LiveArea) -> None:
     assert not live.enabled
-    live.show(ROWS)
+    live.show(*ROWS)
     live.withdraw()
     with live.suspendable():
         assert signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL
@@ -191,8 +196,8 @@ def test_a_signal_handler_can_write_a_line_at_any_moment() -> None:
         signal.signal(signal.SIGALRM, line)
         signal.setitimer(signal.ITIMER_REAL, 0.0007, 0.0007)
         while said < 200:
-            live.show(ROWS)
-            live.show(ROWS[:1])
+            live.show(*ROWS)
+            live.show(*ROWS[:1])
             time.sleep(0.001)  # so that the terminal is never full
         signal.setitimer(signal.ITIMER_REAL, 0)
         live.withdraw()

@@ -8,9 +8,10 @@ import pytest
 
 from agent_md.agents.spec import AgentSpec, ModelRef, RunSettings, Trigger
 from agent_md.agents.verdicts import Subjects, ToolFacts, possible_verdicts
-from agent_md.cli.commands.explain import Explanation, lines_of, shape_of
-from agent_md.cli.views.screen import PLAIN, Screen
+from agent_md.cli.commands.explain import shape_of
+from agent_md.cli.views.explanation import Explanation, explanation_lines
 from agent_md.cli.views.visible_text import width_of
+from tests.support.rendering import lines_of
 
 SPEC = AgentSpec("reporter", "", ModelRef("script", "reporter"), icon="🥝", source_path="agents/reporter.md")
 
@@ -22,8 +23,8 @@ def explanation(spec: AgentSpec, *tools: str, custom: tuple[str, ...] = (), **to
     return Explanation(spec, tuple(calls), "built in", custom=bool(custom), **told)
 
 
-def shown(spec: AgentSpec, *tools: str, screen: Screen = PLAIN, **more: tuple[str, ...]) -> str:
-    return "\n".join(lines_of(explanation(spec, *tools, **more), screen))
+def shown(spec: AgentSpec, *tools: str, **more: tuple[str, ...]) -> str:
+    return "\n".join(lines_of(*explanation_lines(explanation(spec, *tools, **more))))
 
 
 def test_every_outcome_has_its_group() -> None:
@@ -97,7 +98,7 @@ def test_a_pattern_that_cannot_be_applied_is_told() -> None:
 def test_the_limit_of_the_workspace_stands_beside_those_of_the_agent() -> None:
     explanation = Explanation(SPEC, (), "built in", day_limit=20.0)
 
-    assert "30m of work, $20 a day with all other agents" in "\n".join(lines_of(explanation))
+    assert "30m of work, $20 a day with all other agents" in "\n".join(lines_of(*explanation_lines(explanation)))
     assert shape_of(explanation)["workspace_max_cost_usd_per_day"] == 20.0
 
 
@@ -134,13 +135,10 @@ def test_lines_fit_the_screen_and_hide_nothing(columns: int) -> None:
     spec = replace(
         SPEC, name="日本" * 10, confirm=(hostile, "file_move(" + "日" * 60 + ")"), deny=("file_read(  a  b)",)
     )
-    lines = lines_of(
-        explanation(spec, "file_edit", "file_move", "file_read", "file_write", problems=("word " * 60,)),
-        Screen(width=columns),
-    )
+    told = explanation(spec, "file_edit", "file_move", "file_read", "file_write", problems=("word " * 60,))
+    lines = lines_of(*explanation_lines(told), width=columns)
 
-    folded = [line for line in lines[1:] if not line.lstrip().startswith(("file_edit(", "file_move("))]
-    assert max(width_of(line) for line in folded) <= columns
+    assert max(width_of(line) for line in lines) <= columns
     text = "\n".join(lines)
     assert "\x1b" not in text
     assert "\u202e" not in text

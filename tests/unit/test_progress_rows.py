@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,29 +12,30 @@ from agent_md.cli.views.screen import Screen
 from agent_md.executions.model import Execution, Position
 from agent_md.ports import Store
 from tests.support.memory_store import MemoryStore
+from tests.support.rendering import lines_of
 from tests.support.scenes import W1, begin, finish_call, journal_of, proposal, record, succeed
 from tests.support.workers import FakeWorkers
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 class Recorder(LiveArea):
     """A live area of a terminal with 40 columns that nobody sees."""
 
     def __init__(self) -> None:
-        super().__init__(None, Screen(40, 24))
-        self.rows: Sequence[str] = ()
+        super().__init__(None, Screen(40, 12))
+        self.rows: list[str] = []
 
     @property
     def enabled(self) -> bool:
         return True
 
-    def size(self) -> tuple[int, int]:
-        return 40, 12
-
-    def show(self, rows: Sequence[str]) -> None:
-        self.rows = rows
+    def show(self, *items: RenderableType) -> None:
+        self.rows = lines_of(*items, width=40)
 
     def withdraw(self) -> None:
-        self.rows = ()
+        self.rows = []
 
 
 class Watch:
@@ -77,15 +78,15 @@ def test_calls_that_run_are_named(store: MemoryStore) -> None:
     execution = begin(store)
     journal, watch = journal_of(store, execution), Watch(store, execution)
     watch.progress.driving()
-    record(journal, 0, [proposal(0, 0), proposal(0, 1, tool="evil\x1b"), proposal(0, 2)])
+    record(journal, 0, [proposal(0, 0), proposal(0, 1, tool="evil\x1b[b]"), proposal(0, 2)])
     watch.saw()
     assert watch.after(1) == ["writer · working… 1 s"]
     journal.start_call(Position(0, 0), {}, None)
     journal.start_call(Position(0, 1), {}, None)
-    assert watch.after(5) == [r"writer · file_read, evil\x1b… 5 s"]
+    assert watch.after(5) == [r"writer · file_read, evil\x1b[b]… 5 s"]
     finish_call(journal, Position(0, 0))
     watch.saw()
-    assert watch.after(3) == [r"writer · evil\x1b… 3 s"]
+    assert watch.after(3) == [r"writer · evil\x1b[b]… 3 s"]
     for index in (1, 2):
         journal.start_call(Position(0, index), {}, None)
         finish_call(journal, Position(0, index))
@@ -133,7 +134,7 @@ def test_nothing_stands_while_somebody_is_asked(store: MemoryStore) -> None:
     watch.progress.driving()
     assert watch.after(1)
     watch.progress.pause()
-    assert watch.live.rows == ()
+    assert watch.live.rows == []
     assert watch.after(9) == []
     watch.progress.driving()
     assert watch.after(1) == ["writer · thinking… 1 s"]

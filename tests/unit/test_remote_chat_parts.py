@@ -13,6 +13,7 @@ from agent_md.cli.remote.turns import retry_delays
 from agent_md.cli.views.chat_texts import continuing, way_back
 from agent_md.errors import UsageError
 from agent_md.executions.model import Preview, RequestKind, RequestSource
+from tests.support.rendering import lines_of
 
 
 @pytest.mark.parametrize(
@@ -131,10 +132,10 @@ def test_everything_else_takes_any_json(kind: str, payload: Any) -> None:
 
 def test_how_far_a_session_has_come() -> None:
     said = [("user", "One"), ("assistant", "1"), ("user", "Two\x1b")]
-    assert list(continuing(said)) == ["  It goes on after 2 turns:", "  👤 Two\\x1b"]
+    assert lines_of(*continuing(said)) == ["  It goes on after 2 turns:", "  👤 Two\\x1b"]
     said.append(("assistant", "2"))
-    assert list(continuing(said))[1:] == ["  👤 Two\\x1b", "  💬 2"]
-    assert list(continuing(said, answered=False))[1:] == ["  👤 Two\\x1b"]
+    assert lines_of(*continuing(said))[1:] == ["  👤 Two\\x1b", "  💬 2"]
+    assert lines_of(*continuing(said, answered=False))[1:] == ["  👤 Two\\x1b"]
     assert list(continuing([("system", "Be kind.")])) == []
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from agent_md.app import App
 from agent_md.cli.asking.grant_prompt import local_granting
+from agent_md.cli.terminal.output import rendered
 from agent_md.cli.views.request_details import everything, room_beside
 from agent_md.cli.views.screen import Screen
 from agent_md.cli.views.timeline import Timeline
@@ -30,8 +31,9 @@ class LocalDetails:
 
     async def everything(self, request: Request) -> Sequence[str]:
         execution, store = self._execution, self._app.store
-        timeline = Timeline(execution.agent, room_beside(self._screen), session=execution.session_id, brief=True)
-        conversation = timeline.lines(store.events(execution.id), store.requests(execution.id))
+        timeline = Timeline(execution.agent, session=execution.session_id, brief=True)
+        items = timeline.lines(store.events(execution.id), store.requests(execution.id))
+        conversation = [line for item in items for line in rendered(item, room_beside(self._screen))]
         return everything(request, self._screen, rule=self._asked_by(), conversation=conversation)
 
     def _asked_by(self) -> str:

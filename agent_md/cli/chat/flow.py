@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NoReturn
 
+from rich.console import RenderableType
+
 from agent_md.agents.names import nearest
 from agent_md.cli.chat.message_input import Messages
-from agent_md.cli.command_context import screen
 from agent_md.cli.exit_codes import INTERRUPTED
 from agent_md.cli.terminal.output import NoReader, note, say
 from agent_md.cli.terminal.signals import taken_over
-from agent_md.cli.views.visible_text import one_line, wrapped
+from agent_md.cli.views.hanging import paragraph
+from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import UsageError
 
 __all__ = ["COMMANDS", "ChatLines", "ChatOver", "Commands", "code_of_chat", "messages_to_agent", "nobody_reads"]
@@ -25,7 +27,7 @@ COMMANDS = (*_ENDS, "/help", "/clear", "/history", "/cost", "/agents", "/model")
 _COMMAND = re.compile(r"(?P<name>/[a-z]+)\s*|(?P<takes>/model)\s+(?P<argument>\S+)\s*")
 """What looks like a command; with a blank before it, it is a message."""
 
-Commands = Mapping[str, Callable[[str], Iterable[str]]]
+Commands = Mapping[str, Callable[[str], Iterable[RenderableType]]]
 """What each command does with its argument, which may be empty: its visible lines. Raises UsageError."""
 
 
@@ -44,19 +46,19 @@ class ChatLines:
     def __init__(self, *, talks: bool) -> None:
         self._talks = talks
 
-    def tell(self, *lines: str) -> None:
-        """Empty lines are for a terminal alone."""
+    def tell(self, *lines: RenderableType) -> None:
+        """Visible lines and renderables. Empty lines are for a terminal alone."""
         for line in lines:
             if self._talks:
                 self._say(line)
             elif line:
                 note(line)
 
-    def explain(self, *lines: str) -> None:
-        """As `tell`, folded at words."""
-        self.tell(*(piece for line in lines for piece in wrapped(line, screen().width)))
+    def explain(self, *lines: RenderableType) -> None:
+        """As `tell`, with texts folded at words."""
+        self.tell(*(paragraph(line) if line and isinstance(line, str) else line for line in lines))
 
-    def _say(self, line: str) -> None:
+    def _say(self, line: RenderableType) -> None:
         with suppress(NoReader, OSError):
             say(line)
 
@@ -79,7 +81,7 @@ def messages_to_agent(
             yield text
 
 
-def _obeyed(name: str, argument: str, commands: Commands) -> list[str]:
+def _obeyed(name: str, argument: str, commands: Commands) -> list[RenderableType]:
     if name not in commands:
         return [_no_command(name)]
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from agent_md.api.address import server_takes_over
 from agent_md.app import App
@@ -12,7 +13,7 @@ from agent_md.cli.agent_notes import warn_unavailable
 from agent_md.cli.chat.flow import COMMANDS, ChatLines, ChatOver, code_of_chat, messages_to_agent, nobody_reads
 from agent_md.cli.chat.local_commands import ChatState, local_commands, used_since
 from agent_md.cli.chat.message_input import Messages, messages_of
-from agent_md.cli.command_context import screen, terminal
+from agent_md.cli.command_context import terminal
 from agent_md.cli.drive.drive_or_follow import attend
 from agent_md.cli.drive.event_follower import Showing
 from agent_md.cli.drive.run_output import TextOutput
@@ -22,6 +23,9 @@ from agent_md.cli.terminal.output import NoReader, remark
 from agent_md.cli.views.chat_texts import beginning, continuing, said_of, totals, way_back
 from agent_md.errors import ConversationBusy, ConversationWaiting, StoreError, UnknownSession, UsageError
 from agent_md.executions.model import Claim, Execution, ExecutionId, Status, TriggerKind
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 __all__ = ["local_chat"]
 
@@ -45,7 +49,7 @@ class _TurnOutput(TextOutput):
     def begin(self, execution: Execution, model: str) -> None:
         """Nothing."""
 
-    def _say(self, line: str) -> None:
+    def _say(self, line: RenderableType) -> None:
         try:
             super()._say(line)
         except (NoReader, OSError):
@@ -118,8 +122,7 @@ class _Chat:
                 self._finish_open_turns()
 
     def _attend(self, execution_id: ExecutionId, claim: Claim | None, model: str | None) -> int:
-        shown = screen()
-        output = _TurnOutput(self._state.agent, shown, LiveArea.of(shown))
+        output = _TurnOutput(self._state.agent, LiveArea.of())
         self._state.before.setdefault(execution_id, self._store.execution(execution_id).usage)
         showing = Showing(self._app, execution_id, output, new=model)
         may_drive: Callable[[], bool] = self._may_take_over if model is None else lambda: True
@@ -162,12 +165,12 @@ class _Chat:
     def _begin(self) -> None:
         spec = self._app.registry.get(self._state.agent).spec
         warn_unavailable(self._app, self._state.agent)
-        self._lines.tell(*beginning(self._state.agent, str(spec.model), self._state.session, screen(), asks=self._asks))
+        self._lines.tell(*beginning(self._state.agent, str(spec.model), self._state.session, asks=self._asks))
         with suppress(UnknownSession):
             found = self._store.sessions.get(self._state.agent, self._state.session)
             self._state.exists = True
             said = said_of(self._store.sessions.messages(self._state.agent, self._state.session))
-            self._lines.tell(*continuing(said, screen(), changed_at=found.changed_at))
+            self._lines.tell(*continuing(said, changed_at=found.changed_at))
         self._lines.tell("")
 
     def _end(self) -> None:

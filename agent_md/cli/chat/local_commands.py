@@ -5,16 +5,19 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from agent_md.agents.model_names import parse_model
 from agent_md.agents.spec import ModelRef
 from agent_md.app import App
 from agent_md.cli.chat.flow import Commands
-from agent_md.cli.command_context import screen
 from agent_md.cli.views.chat_texts import HELP, agent_lines, conversation, said_of, totals, way_back
 from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import UnknownSession, UsageError
 from agent_md.executions.model import ExecutionId, Usage
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 __all__ = ["ChatState", "local_commands", "used_since"]
 
@@ -51,34 +54,34 @@ class _Acts:
         self._app = app
         self._state = state
 
-    def clear(self) -> Iterator[str]:
+    def clear(self) -> Iterator[RenderableType]:
         state = self._state
         if state.exists:
             yield f"  {way_back([state.agent], state.session)}"
         state.session, state.exists = str(uuid.uuid4()), False
         yield f"  A new session, which knows nothing of what was said: {state.session}"
 
-    def history(self) -> Iterator[str]:
+    def history(self) -> Iterator[RenderableType]:
         try:
             messages = self._app.store.sessions.messages(self._state.agent, self._state.session)
         except UnknownSession:
             messages = []
-        lines = list(conversation(said_of(messages), screen()))
+        lines = list(conversation(said_of(messages)))
         yield from lines or ["  Nothing was said in this session yet."]
 
-    def cost(self) -> Iterator[str]:
+    def cost(self) -> Iterator[RenderableType]:
         state, store = self._state, self._app.store
         yield f"  This chat: {totals(used_since(self._app, state.before))}"
         if state.exists:
             turns = store.executions(ids=store.sessions.turns(state.agent, state.session))
             yield f"  The session: {totals([turn.usage for turn in turns])}"
 
-    def agents(self) -> Iterator[str]:
+    def agents(self) -> Iterator[RenderableType]:
         specs = [entry.spec for entry in self._app.registry.agents]
-        yield from agent_lines([(spec.name, spec.description) for spec in specs], self._state.agent, screen())
+        yield from agent_lines([(spec.name, spec.description) for spec in specs], self._state.agent)
         yield "  `agentmd chat NAME` talks with another one."
 
-    def model(self, wanted: str) -> Iterator[str]:
+    def model(self, wanted: str) -> Iterator[RenderableType]:
         state = self._state
         if wanted:
             try:

@@ -11,7 +11,7 @@ import typer
 
 from agent_md.app import App
 from agent_md.cli.agent_notes import abandoned_among
-from agent_md.cli.command_context import WorkspaceOption, each_change, screen
+from agent_md.cli.command_context import WorkspaceOption, each_change
 from agent_md.cli.commands.log_costs import check_options, say_costs
 from agent_md.cli.option_values import JsonOption, execution_number, since
 from agent_md.cli.terminal.output import say
@@ -196,7 +196,7 @@ def _timeline(workspace: Path | None, execution_id: ExecutionId, *, follow: bool
         if as_json:
             _say_events(events, lines=follow)
         else:
-            timeline = timeline or Timeline(execution.agent, screen(), session=execution.session_id)
+            timeline = timeline or Timeline(execution.agent, session=execution.session_id)
             requests = store.requests(execution_id)
             lines = timeline.lines(events, requests)
             if execution.status.final or not follow:

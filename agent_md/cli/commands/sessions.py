@@ -8,7 +8,7 @@ import typer
 
 from agent_md.agents.names import name_key
 from agent_md.app import App
-from agent_md.cli.command_context import WorkspaceOption, login, open_app, screen
+from agent_md.cli.command_context import WorkspaceOption, login, open_app
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.chat_texts import conversation, said_of, totals, way_back
@@ -106,7 +106,7 @@ def _show(app: App, session: Session, *, as_json: bool) -> None:
         )
         return
     say(f"Session {one_line(session.id)} of {one_line(session.agent)}: {session.status}, {_sum(turns)}")
-    say(*conversation(said_of(messages), screen()))
+    say(*conversation(said_of(messages)))
     if turns:
         ids = [str(turn.id) for turn in reversed(turns)]
         named = ", ".join(["…"] * (len(ids) > _TURNS) + ids[-_TURNS:])

@@ -11,11 +11,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
 
-from agent_md.cli.terminal.live_rows import LiveArea
-from agent_md.cli.terminal.spinner import QUIET_S, TICK_S, progress_row
-from agent_md.cli.views.event_lines import opening
-from agent_md.cli.views.screen import Style
-from agent_md.cli.views.streaming_text import GrowingText
+from agent_md.cli.terminal.live_rows import QUIET_S, TICK_S, LiveArea
+from agent_md.cli.views.event_lines import head_of
+from agent_md.cli.views.live import StreamingText, Working
 from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import StoreError
 from agent_md.executions.model import CallState, Event, EventType, Execution, Status
@@ -51,11 +49,10 @@ class Progress:
         self._stage = _Stage.PAUSED
         self._turn: int | None = None
         self._open: dict[str, str] = {}
-        self._growing: GrowingText | None = None
+        self._streaming: StreamingText | None = None
         self._retrying = ""
-        self._label = ""
+        self._working = Working(self._agent)
         self._since = 0.0
-        self._step = 0
 
     async def run(self) -> None:
         """Shows what goes on until it is cancelled; returns at once where nothing can be shown."""
@@ -71,13 +68,13 @@ class Progress:
         if self._stage is _Stage.PAUSED:
             return
         label, now = self._doing(), self._monotonic()
-        if label != self._label:
-            self._label, self._since = label, now
-        passed = now - self._since
-        if self._growing is None and passed < QUIET_S:
-            return
-        self._step += 1
-        self._live.show(self._rows(passed))
+        if label != self._working.label:
+            self._working.label, self._since = label, now
+        self._working.passed = now - self._since
+        if self._streaming is not None:
+            self._live.show(self._streaming, self._working)
+        elif self._working.passed >= QUIET_S:
+            self._live.show(self._working)
 
     def driving(self) -> None:
         """This process drives the execution from now on."""
@@ -99,14 +96,14 @@ class Progress:
 
     def delta(self, text: str) -> None:
         """A piece of the message that the model is writing."""
-        if self._live.enabled and (text.strip() or self._growing is not None):
-            if self._growing is None:
-                self._growing = GrowingText(opening(self._agent, self._clock(), self._live.screen))
-            self._growing.add(text)
+        if self._live.enabled and (text.strip() or self._streaming is not None):
+            if self._streaming is None:
+                self._streaming = StreamingText(head_of(self._clock(), self._agent, "💬"))
+            self._streaming.add(text)
 
     def restart(self, attempt: int, attempts: int) -> None:
         """The pieces so far are void; the model is asked again, as `attempt` of `attempts`."""
-        self._growing = None
+        self._streaming = None
         self._retrying = f"retrying {attempt}/{attempts}"
 
     def _note(self, event: Event) -> None:
@@ -119,22 +116,16 @@ class Progress:
             case EventType.TOOL_RESULT:
                 self._open.pop(event.data["position"], None)
         if event.type in (EventType.TOOL_CALL, EventType.FINAL_ANSWER, EventType.COMPLETE):
-            self._growing = None  # the message is printed, whole
+            self._streaming = None  # the message is printed, whole
 
     def _enter(self, stage: _Stage) -> None:
         if stage is not self._stage:
-            self._stage, self._label, self._growing = stage, "", None
-
-    def _rows(self, passed: float) -> list[str]:
-        columns, most = self._live.size()
-        row = progress_row(self._step, self._agent, self._label, passed, columns)
-        text = self._growing.rows(columns, max(1, most - 1)) if self._growing is not None else []
-        return [*text, self._live.screen.painter(row, Style.DIM)]
+            self._stage, self._working.label, self._streaming = stage, "", None
 
     def _doing(self) -> str:
         if self._stage is _Stage.FOLLOWING and self._store.execution(self._id).status is Status.QUEUED:
             return "waiting for the server"
-        if self._growing is not None:
+        if self._streaming is not None:
             return "writing"
         if not self._open:
             return self._retrying or "thinking"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_md.cli.command_context import screen
 from agent_md.cli.terminal.live_rows import NOWHERE, LiveArea
@@ -12,10 +12,12 @@ from agent_md.cli.views.call_text import long_texts
 from agent_md.cli.views.event_lines import RunView, cut_text, header
 from agent_md.cli.views.money import dollars
 from agent_md.cli.views.questions import contents, decision_text, summary
-from agent_md.cli.views.screen import Screen
 from agent_md.cli.views.visible_text import counted, json_line, visible
 from agent_md.executions.model import Drift, Event, EventType, Execution, Request
 from agent_md.serialization import request_shape, run_event_line
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 __all__ = ["JsonOutput", "Output", "QuietOutput", "TextOutput", "choose_output"]
 
@@ -61,14 +63,13 @@ class Output:
 class TextOutput(Output):
     """The shape of a run for people."""
 
-    def __init__(self, agent: str, screen: Screen, live: LiveArea = NOWHERE) -> None:
+    def __init__(self, agent: str, live: LiveArea = NOWHERE) -> None:
         self.live = live
-        self._screen = screen
-        self._view = RunView(agent, screen)
+        self._view = RunView(agent)
         self._after_prompt = False
 
     def begin(self, execution: Execution, model: str) -> None:
-        for line in header(execution.agent, model, self._screen):
+        for line in header(execution.agent, model):
             self._say(line)
 
     def event(self, event: Event, execution: Execution, requests: Sequence[tuple[Request, Sequence[Drift]]]) -> None:
@@ -81,7 +82,7 @@ class TextOutput(Output):
         self._after_prompt = True
 
     def left_open(self, request: Request) -> None:
-        for line in contents(request, self._screen.painter) if long_texts(request.tool_args or {}) else ():
+        for line in contents(request, screen().painter) if long_texts(request.tool_args or {}) else ():
             self._say(line)
 
     def decided(self, request: Request, *, shown: bool) -> None:
@@ -108,7 +109,7 @@ class TextOutput(Output):
         recorded = f"Recorded. Execution {execution.id} is driven by {to}, which goes on with it."
         self._say(f"{recorded if answered else started} `agentmd logs -f -e {execution.id}` follows it")
 
-    def _say(self, line: str) -> None:
+    def _say(self, line: RenderableType) -> None:
         self.live.withdraw()
         say(line)
 
@@ -166,5 +167,4 @@ def choose_output(execution: Execution, *, quiet: bool, as_json: bool) -> Output
         return JsonOutput()
     if quiet:
         return QuietOutput()
-    shown = screen()
-    return TextOutput(execution.agent, shown, LiveArea.of(shown))
+    return TextOutput(execution.agent, LiveArea.of())

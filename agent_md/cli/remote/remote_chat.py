@@ -9,7 +9,7 @@ import signal
 from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_md.cli.asking.prompt import TerminalPrompt
 from agent_md.cli.chat.flow import COMMANDS, ChatOver, Commands, code_of_chat, messages_to_agent, nobody_reads
@@ -27,6 +27,9 @@ from agent_md.cli.views.chat_texts import beginning, continuing, way_back
 from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import AgentmdError, RequestRefused, ServerUnreachable, UnknownSession
 from agent_md.settings import users_terminal
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 __all__ = ["remote_chat"]
 
@@ -108,7 +111,7 @@ class _RemoteChat:
             "/model": lambda wanted: self._attended(told(model(self._client, self._place, wanted)), None),
         }
 
-    async def _cleared(self) -> list[str]:
+    async def _cleared(self) -> list[RenderableType]:
         if self._empty:
             return ["  This session is new: nothing was said in it."]
         before, session = self._turns.session_id, await self._client.create()
@@ -145,7 +148,7 @@ class _RemoteChat:
             session = self._attended(self._opened(), None)
         self._session = session
         turns = self._turns_of(session)
-        self._output.tell(*beginning(self._place.name, self._place.base, session.id, screen(), asks=self._talks))
+        self._output.tell(*beginning(self._place.name, self._place.base, session.id, asks=self._talks))
         self._attended(self._continued(session, under_way=turns.under_way), turns)
         self._output.tell("")
         if turns.under_way:
@@ -191,7 +194,7 @@ class _RemoteChat:
             return
         with suppress(UnknownSession, RequestRefused, ServerUnreachable):
             said = [(message.role, message.text) for message in await self._client.messages(session.id)]
-            self._output.tell(*continuing(said, screen(), answered=not under_way))
+            self._output.tell(*continuing(said, answered=not under_way))
 
     def _end(self) -> None:
         session = self._session

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from agent_md.cli.command_context import screen
 from agent_md.cli.remote.sessions_client import Place, SessionsClient, server_of
 from agent_md.cli.views.chat_texts import agent_lines, conversation, totals
 from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import RequestRefused, ServerUnreachable, UnknownSession
 from agent_md.executions.model import Usage
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 __all__ = ["agents", "cost", "history", "model", "told"]
 
@@ -20,7 +22,7 @@ _NOT_TOLD = (404, 405)
 """What a server answers that has the sessions interface and not the rest of agentmd's."""
 
 
-async def told(lines: Awaitable[list[str]]) -> list[str]:
+async def told(lines: Awaitable[list[RenderableType]]) -> list[RenderableType]:
     """The lines; where the server does not give them, one that says so."""
     try:
         return await lines
@@ -34,13 +36,13 @@ async def told(lines: Awaitable[list[str]]) -> list[str]:
         return ["  This server does not tell that."]
 
 
-async def history(client: SessionsClient, session_id: str) -> list[str]:
+async def history(client: SessionsClient, session_id: str) -> list[RenderableType]:
     """All that was said in the session."""
     said = [(message.role, message.text) for message in await client.messages(session_id)]
-    return list(conversation(said, screen())) or ["  Nothing was said in this session yet."]
+    return list(conversation(said)) or ["  Nothing was said in this session yet."]
 
 
-async def cost(client: SessionsClient, place: Place, session_id: str) -> list[str]:
+async def cost(client: SessionsClient, place: Place, session_id: str) -> list[RenderableType]:
     """What the turns of the session took."""
     agent = server_of(place.base)[1]
     wanted = {"session_id": session_id, "limit": _MOST_TURNS} | ({} if agent is None else {"agent": agent})
@@ -48,15 +50,15 @@ async def cost(client: SessionsClient, place: Place, session_id: str) -> list[st
     return [f"  The session: {totals([_usage(turn) for turn in turns])}"]
 
 
-async def agents(client: SessionsClient, place: Place) -> list[str]:
+async def agents(client: SessionsClient, place: Place) -> list[RenderableType]:
     """The agents of the server."""
     found = [(str(agent["name"]), str(agent.get("description") or "")) for agent in await client.beside("/agents")]
     server = one_line(server_of(place.base)[0])
     hint = f"  `agentmd chat NAME --url {server}` talks with another one."
-    return [*agent_lines(found, place.name, screen()), hint]
+    return [*agent_lines(found, place.name), hint]
 
 
-async def model(client: SessionsClient, place: Place, wanted: str) -> list[str]:
+async def model(client: SessionsClient, place: Place, wanted: str) -> list[RenderableType]:
     """Which model answers; none can be chosen from here."""
     if wanted:
         return ["  The model of an agent of a server is chosen there: in its agent file."]

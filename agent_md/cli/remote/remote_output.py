@@ -7,17 +7,20 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from agent_md.cli.chat.flow import ChatLines
-from agent_md.cli.command_context import screen
-from agent_md.cli.terminal.live_rows import LiveArea
+from agent_md.cli.terminal.live_rows import QUIET_S, TICK_S, LiveArea
 from agent_md.cli.terminal.output import NoReader, give_up, note, remark, say
-from agent_md.cli.terminal.spinner import QUIET_S, TICK_S, progress_row
 from agent_md.cli.terminal.standard_streams import person
 from agent_md.cli.views.chat_texts import TYPING
-from agent_md.cli.views.event_lines import Said, cut_text, lines_of
-from agent_md.cli.views.screen import Style
-from agent_md.cli.views.visible_text import one_line, wrapped
+from agent_md.cli.views.event_lines import EventLine, Said, cut_text
+from agent_md.cli.views.hanging import paragraph
+from agent_md.cli.views.live import Working
+from agent_md.cli.views.visible_text import one_line
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 __all__ = ["HELP", "RemoteOutput"]
 
@@ -29,28 +32,28 @@ class RemoteOutput(ChatLines):
 
     def __init__(self, agent: str, *, talks: bool) -> None:
         super().__init__(talks=talks)
-        self.live = LiveArea.of(screen())
+        self.live = LiveArea.of()
         self._agent = agent
         self.lost = False
         """Whether something that was printed reached nobody."""
         self._after_prompt = False
-        self._label: str | None = None
+        self._working = Working(one_line(agent))
         self._since = 0.0
 
     def answered(self, text: str, cut: str | None) -> None:
         """A turn ended well; `cut`: why its text is not whole."""
-        self._print(("✅", text.strip("\n") or "(no text)", ()))
+        self._print(("✅", text.strip("\n") or "(no text)", ""))
         if cut is not None:
-            self._print(("✂", cut_text(cut), (Style.ATTENTION,)))
+            self._print(("✂", cut_text(cut), "attention"))
 
     def failed(self, error: str) -> None:
         """A turn ended as an error."""
-        self._print(("❌", error.strip("\n") or "ended without a reason", (Style.RED,)))
+        self._print(("❌", error.strip("\n") or "ended without a reason", "failed"))
 
     def wrote(self, texts: Sequence[str]) -> None:
         """What the agent said before it asks."""
         for text in texts:
-            self._print(("💬", text.strip("\n"), ()))
+            self._print(("💬", text.strip("\n"), ""))
 
     def asked(self, questions: Sequence[str]) -> None:
         """Visible questions that nobody is asked here."""
@@ -63,8 +66,7 @@ class RemoteOutput(ChatLines):
 
     def withdrawn(self, why: str) -> None:
         """A question that was open at this terminal, or its answer, counts no more; `why` is visible."""
-        for piece in wrapped(f"  Withdrawn: {why}", screen().width):
-            self._say(screen().painter(piece, Style.ATTENTION))
+        self._say(paragraph(f"  Withdrawn: {why}", "attention"))
 
     def note(self, text: str) -> None:
         """One line to standard error, made visible, and folded on a terminal."""
@@ -76,34 +78,28 @@ class RemoteOutput(ChatLines):
     @contextmanager
     def working(self, label: str) -> Iterator[None]:
         """As long as this lasts it may be seen that something goes on."""
-        self._label, self._since = label, time.monotonic()
+        self._working.label, self._since = label, time.monotonic()
         try:
             yield
         finally:
-            self._label = None
+            self._working.label = ""
             self.live.withdraw()
 
     async def show_progress(self) -> None:
         """Shows it until cancelled; returns at once where nothing can be shown."""
-        step = 0
         while self.live.enabled:
             await asyncio.sleep(TICK_S)
-            passed = time.monotonic() - self._since
-            if self._label is not None and passed >= QUIET_S:
-                step += 1
-                columns, _ = self.live.size()
-                row = progress_row(step, one_line(self._agent), self._label, passed, columns)
-                self.live.show([self.live.screen.painter(row, Style.DIM)])
+            self._working.passed = time.monotonic() - self._since
+            if self._working.label and self._working.passed >= QUIET_S:
+                self.live.show(self._working)
 
     def _print(self, said: Said) -> None:
-        shown = screen()
         if self._after_prompt:
             self._say("")
         self._after_prompt = False
-        for line in lines_of(shown.time(time.time()), self._agent, said, shown):
-            self._say(line)
+        self._say(EventLine(time.time(), self._agent, said, markdown=True))
 
-    def _say(self, line: str) -> None:
+    def _say(self, line: RenderableType) -> None:
         self.live.withdraw()
         try:
             say(line)

@@ -10,17 +10,29 @@ import os
 import signal
 import sys
 import termios
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TextIO
+from dataclasses import replace
+from typing import TYPE_CHECKING, TextIO
 
+from agent_md.cli.terminal.output import rendered
 from agent_md.cli.terminal.signals import suspendable, taken_over
 from agent_md.cli.terminal.standard_streams import person, write_now
-from agent_md.cli.views.screen import WRAP_OFF, WRAP_ON, Screen, terminal_size
+from agent_md.cli.views.screen import Screen, terminal_size
 
-__all__ = ["NOWHERE", "LiveArea"]
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+__all__ = ["NOWHERE", "QUIET_S", "TICK_S", "LiveArea"]
+
+TICK_S = 0.1
+"""How often the rows are to be shown anew."""
+QUIET_S = 0.3
+"""What takes less shows no progress: it would only flicker."""
 
 _CLEAR = "\r\x1b[J"
+_WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
+"""Around rows of which one may be wider than we think: the terminal cuts it instead of making two of it."""
 
 
 class LiveArea:
@@ -32,37 +44,34 @@ class LiveArea:
 
     def __init__(self, stream: TextIO | None, screen: Screen) -> None:
         """`stream` is a terminal that knows the usual sequences; None = never show anything."""
-        self.screen = screen
+        self._screen = screen
         self._stream = stream
         self._shown = False
         self._modes: list[object] | None = None
 
     @classmethod
-    def of(cls, screen: Screen, environ: Mapping[str, str] = os.environ) -> LiveArea:
+    def of(cls, environ: Mapping[str, str] = os.environ) -> LiveArea:
         """That of standard output, if it is a terminal at which somebody sits: no CI job, no dumb one."""
         stream = person(sys.stdout)
-        able = screen.width is not None and environ.get("TERM", "dumb") != "dumb" and not environ.get("CI")
-        return cls(stream if able else None, screen)
+        able = stream.isatty() and environ.get("TERM", "dumb") != "dumb" and not environ.get("CI")
+        return cls(stream if able else None, Screen.of(stream, environ))
 
     @property
     def enabled(self) -> bool:
         return self._stream is not None
 
-    def size(self) -> tuple[int, int]:
-        """Columns of the terminal as it is now, and how many rows may be shown: the half of it."""
-        columns, lines = (80, 24) if self._stream is None else terminal_size(self._stream)
-        return columns, max(1, lines // 2)
-
-    def show(self, rows: Sequence[str]) -> None:
-        """Shows these rows instead of those before; no row holds a line end."""
-        if not rows or not self._in_front():
+    def show(self, *items: RenderableType) -> None:
+        """Shows these instead of what was shown before. They are to take at most half of the screen."""
+        if self._stream is None or not self._in_front():
             return
-        *upper, last = rows
+        columns, lines = terminal_size(self._stream)
+        screen = replace(self._screen, width=columns, height=max(1, lines // 2))
+        *upper, last = (row for item in items for row in rendered(item, screen))
         up = f"\x1b[{len(upper)}A" if upper else ""
         above = "".join(f"\x1b[K{row}\r\n" for row in upper)
         self._silence()
         self._shown = True  # before it is: a signal between these two lines must not leave it there
-        self._write(f"\r{WRAP_OFF}{above}\x1b[J{last}{WRAP_ON}{up}\r")
+        self._write(f"\r{_WRAP_OFF}{above}\x1b[J{last}{_WRAP_ON}{up}\r")
 
     def withdraw(self) -> None:
         """Takes away what is shown; the cursor is where the next line is to be printed."""

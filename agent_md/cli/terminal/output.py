@@ -5,18 +5,19 @@ What is shown to people are renderables of Rich, or visible lines. Nothing is ev
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
 from agent_md.cli.terminal.standard_streams import person
-from agent_md.cli.views.screen import Screen
-from agent_md.cli.views.visible_text import one_line, visible, wrapped
+from agent_md.cli.views.screen import PLAIN, Screen
+from agent_md.cli.views.visible_text import one_line, visible
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
 
-__all__ = ["NoReader", "console_for", "give_up", "note", "remark", "rendered", "say"]
+__all__ = ["NoReader", "give_up", "note", "remark", "rendered", "say"]
 
 _UNLIMITED = 1 << 20
 """Columns of a pipe: what is printed there is not folded."""
@@ -41,32 +42,34 @@ def say(*items: RenderableType) -> None:
 
 def rendered(item: RenderableType, screen: Screen) -> list[str]:
     """The lines of a renderable on this screen, with the sequences for its looks."""
-    console = console_for(screen)
-    with console.capture() as capture:
-        console.print(item)
-    return [line.rstrip() for line in capture.get().split("\n")[:-1]]
-
-
-def console_for(screen: Screen) -> Console:
-    """A console of Rich that prints as on this screen, and does nothing on its own account."""
     from rich.console import Console  # only commands that print such things pay for it
+    from rich.theme import Theme
 
-    return Console(
+    from agent_md.cli.views.looks import LOOKS
+
+    lines = io.StringIO()
+    console = Console(
+        file=lines,
         width=screen.width or _UNLIMITED,
         height=screen.height or _UNLIMITED,
         color_system="standard" if screen.painter.colour else None,
         force_terminal=screen.painter.colour,
         legacy_windows=False,
+        theme=Theme(LOOKS),
         markup=False,
         emoji=False,
         highlight=False,
     )
+    console.print(item, no_wrap=screen.width is None or None)
+    return [line.rstrip() for line in lines.getvalue().split("\n")[:-1]]
 
 
-def note(text: str) -> None:
+def note(item: RenderableType) -> None:
     """A line for the person, to standard error; standard output is for results."""
+    lines = [one_line(item)] if isinstance(item, str) else rendered(item, PLAIN)
     try:
-        print(one_line(text), file=person(sys.stderr), flush=True)
+        for line in lines:
+            print(line, file=person(sys.stderr), flush=True)
     except OSError:
         give_up(person(sys.stderr))
 
@@ -74,10 +77,15 @@ def note(text: str) -> None:
 def remark(text: str) -> None:
     """Lines for the person, to standard error; on a terminal folded at words. What is folded is indented: a text of
     others that is long enough must not begin a line of the screen, where questions do."""
-    width = Screen.of(person(sys.stderr)).width
+    err = person(sys.stderr)
     for line in visible(text).split("\n"):
-        for piece in wrapped(line, width, hanging=2):
-            note(piece.rstrip())
+        if err.isatty():
+            from agent_md.cli.views.hanging import paragraph
+
+            for piece in rendered(paragraph(line), Screen.of(err)):
+                note(piece)
+        else:
+            note(line)
 
 
 def give_up(stream: TextIO) -> None:

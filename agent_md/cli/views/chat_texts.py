@@ -6,14 +6,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rich.text import Text
+
+from agent_md.cli.views.hanging import Hanging, paragraph
 from agent_md.cli.views.money import dollars
-from agent_md.cli.views.screen import PLAIN, Screen, Style
 from agent_md.cli.views.short_json import short_json
-from agent_md.cli.views.visible_text import counted, cut, fold, one_line, visible
+from agent_md.cli.views.times import date_time
+from agent_md.cli.views.visible_text import counted, cut, one_line, visible
 from agent_md.executions.chat_messages import chat_message
 from agent_md.executions.model import Usage
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 __all__ = ["HELP", "TYPING", "agent_lines", "beginning", "continuing", "conversation", "said_of", "totals", "way_back"]
 
@@ -31,23 +37,20 @@ _INDENT = 5
 _SIGNS = {"user": "👤", "assistant": "💬", "call": "🔧"}
 
 
-def beginning(agent: str, reached: str, session_id: str, screen: Screen = PLAIN, *, asks: bool) -> list[str]:
+def beginning(agent: str, reached: str, session_id: str, *, asks: bool) -> list[RenderableType]:
     """The first lines: `▶ Chat with cleaner  google/gemini-2.5-flash` and the session. `reached` is the model, or the
     address of the server that has the agent; `asks`: somebody types the messages."""
     help_line = "; /help helps, /exit ends" if asks else ""
-    return [
-        f"{screen.painter('▶ Chat with', Style.BOLD)} {one_line(agent)}  {screen.painter(one_line(reached), Style.DIM)}",
-        f"  Session {one_line(session_id)}{help_line}",
-    ]
+    title = Text.assemble(("▶ Chat with", "bold"), f" {one_line(agent)}  ", (one_line(reached), "dim"))
+    return [Hanging(title), paragraph(f"  Session {one_line(session_id)}{help_line}")]
 
 
 def continuing(
     said: Sequence[tuple[str, str]],
-    screen: Screen = PLAIN,
     *,
     changed_at: float | None = None,
     answered: bool = True,
-) -> Iterator[str]:
+) -> Iterator[RenderableType]:
     """How far a session has come, when it changed last if that is known, and its last message of each side.
 
     `said` are pairs of role and text. Of a turn that is not `answered` there is no answer yet; of a session in which
@@ -56,19 +59,18 @@ def continuing(
     asked = [at for at, (role, _) in enumerate(said) if role == "user"]
     if not asked:
         return
-    when = "" if changed_at is None else f", the last change {screen.date_time(changed_at)}"
-    yield f"  It goes on after {counted(len(asked), 'turn')}{when}:"
-    yield _quoted("user", said[asked[-1]][1], screen)
+    when = "" if changed_at is None else f", the last change {date_time(changed_at)}"
+    yield paragraph(f"  It goes on after {counted(len(asked), 'turn')}{when}:")
+    yield _quoted("user", said[asked[-1]][1])
     replies = [text for role, text in said[asked[-1] + 1 :] if role == "assistant" and text.strip()]
     if answered and replies:
-        yield _quoted("assistant", replies[-1], screen)
+        yield _quoted("assistant", replies[-1])
 
 
-def _quoted(role: str, text: str, screen: Screen) -> str:
+def _quoted(role: str, text: str) -> RenderableType:
     """What the `user` or the `assistant` said, on one line that is cut to the screen."""
-    return screen.painter(
-        cut(f"  {_SIGNS[role]} {visible(text.strip(), one_line=True, prose=True)}", screen.width or _WIDEST), Style.DIM
-    )
+    line = f"  {_SIGNS[role]} {visible(text.strip(), one_line=True, prose=True)}"
+    return Text(cut(line, _WIDEST), "dim", no_wrap=True, overflow="ellipsis")
 
 
 def said_of(messages: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
@@ -84,20 +86,19 @@ def said_of(messages: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
     return said
 
 
-def conversation(said: Sequence[tuple[str, str]], screen: Screen = PLAIN) -> Iterator[str]:
-    """All that was said, each message with a sign, folded; `said` as for `continuing`, and calls too, of the role `call`.
+def conversation(said: Sequence[tuple[str, str]]) -> Iterator[RenderableType]:
+    """All that was said, each message with a sign; `said` as for `continuing`, and calls too, of the role `call`.
     Messages of other roles, and those without a text, are left out."""
     for role, text in said:
-        lines = visible(text.strip(), prose=True).split("\n") if text.strip() and role in _SIGNS else []
-        pieces = [piece for line in lines for piece in fold(line, screen.room(_INDENT))]
-        yield from (f"{f'  {_SIGNS[role]}' if at == 0 else ' ' * 4} {piece}" for at, piece in enumerate(pieces))
+        if text.strip() and role in _SIGNS:
+            yield Hanging(Text(f"  {_SIGNS[role]} {visible(text.strip(), prose=True)}"), _INDENT)
 
 
-def agent_lines(agents: Sequence[tuple[str, str]], mine: str, screen: Screen = PLAIN) -> Iterator[str]:
+def agent_lines(agents: Sequence[tuple[str, str]], mine: str) -> Iterator[RenderableType]:
     """Agents, as pairs of name and description; who is talked to, `mine`, is marked."""
     for name, description in agents:
         mark = "▶" if name == mine else " "
-        yield f"  {mark} {one_line(name)}  {screen.painter(one_line(description), Style.DIM)}".rstrip()
+        yield Hanging(Text.assemble(f"  {mark} {one_line(name)}  ", (one_line(description), "dim")), _INDENT)
 
 
 def totals(usages: Sequence[Usage]) -> str:

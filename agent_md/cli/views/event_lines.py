@@ -1,4 +1,4 @@
-"""The lines of a run: pure functions from stored events, in the seed's shape.
+"""The lines of a run: pure functions from stored events to what is shown, in the seed's shape.
 
 `17:03:12 cleaner 🔧 file_delete → {"path": "output/old-report.txt"}`: local time, agent, a sign, what happened. Further
 lines of a text are indented, so that no text can pass for a line of ours.
@@ -6,16 +6,25 @@ lines of a text are indented, so that no text can pass for a line of ours.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
+from typing import TYPE_CHECKING
+
+from rich.text import Text
 
 from agent_md.cli.views.call_text import call_line, shown_json
+from agent_md.cli.views.hanging import Hanging
 from agent_md.cli.views.questions import decision_text, summary
-from agent_md.cli.views.screen import PLAIN, Screen, Style
-from agent_md.cli.views.visible_text import cut, fold, one_line, visible, width_of
+from agent_md.cli.views.times import time_of_day
+from agent_md.cli.views.visible_text import cut, one_line, visible
 from agent_md.executions.model import CallOutcome, Event, EventType, Outcome, Preview, Request, Status
 
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+
 __all__ = [
+    "EventLine",
     "RunView",
     "Said",
     "called",
@@ -24,49 +33,60 @@ __all__ = [
     "ended",
     "final",
     "has_calls",
+    "head_of",
     "header",
-    "lines_of",
-    "opening",
     "result",
     "retracted",
-    "room_of",
 ]
 
 _RESULT_CELLS = 400
 """A result longer than this is cut in the view of a run, and says so; the timeline has it whole."""
-
-_MOST_ASKED = 120
-"""Cells of what was asked, if it was shown before, where lines have no limit."""
-_LEAST_ASKED = 24
-"""Cells that what was asked keeps, however long the decision is."""
-
-_INDENT = "  "
-_NARROWEST = 12
-"""Cells beside a line's head; with fewer the text begins below it."""
+_ASKED_CELLS = 60
+"""Cells of what was asked, if it was shown before."""
 
 _SPEAKERS = ("💬", "✅", "👤", "👉")
 """Signs of what the agent and the user say; all other texts are shown as they are, to the character."""
+_AGENT = ("💬", "✅")
 
 _ENDINGS = {
     Status.ERROR: ("❌", ""),
     Status.TIMEOUT: ("⏱", "timeout"),
     Status.ABORTED: ("🛑", "aborted"),
 }
-Said = tuple[str, str, tuple[Style, ...]]
-"""A sign, its text, and how it looks. The text may be of others and hold anything: `lines_of` makes it visible."""
+Said = tuple[str, str, str]
+"""A sign, its text, and its style. The text may be of others and hold anything: `EventLine` makes it visible."""
 
 
-def header(agent: str, model: str, screen: Screen = PLAIN) -> list[str]:
+def header(agent: str, model: str) -> list[RenderableType]:
     """What a run begins with: `▶ Running cleaner  google/gemini-2.5-flash` and a blank line."""
-    return [
-        f"{screen.painter('▶ Running', Style.BOLD)} {one_line(agent)}  {screen.painter(one_line(model), Style.DIM)}",
-        "",
-    ]
+    return [Text.assemble(("▶ Running", "bold"), f" {one_line(agent)}  ", (one_line(model), "dim")), ""]
 
 
-def opening(agent: str, at: float, screen: Screen = PLAIN) -> str:
-    """What stands before a text that the agent is still writing, without painting."""
-    return f"{screen.time(at)} {one_line(agent)} 💬 "
+def head_of(at: float, agent: str, sign: str, zone: tzinfo | None = None) -> Text:
+    """What a line begins with: time, agent and sign."""
+    return Text.assemble((time_of_day(at, zone), "dim"), f" {one_line(agent)} {sign} ")
+
+
+@dataclass(frozen=True, slots=True)
+class EventLine:
+    """`said` as a line that begins with the time and the agent; what goes on is indented. With `markdown` texts of the
+    agent are laid out, on a terminal with looks."""
+
+    at: float
+    agent: str
+    said: Said
+    zone: tzinfo | None = None
+    markdown: bool = False
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        sign, text, style = self.said
+        head = head_of(self.at, self.agent, sign, self.zone)
+        if self.markdown and sign in _AGENT and console.color_system is not None:
+            from agent_md.cli.views.markdown import Answer  # only who reads one pays for it
+
+            yield Answer(head, text)
+        else:
+            yield Hanging(head.append(visible(text, prose=sign in _SPEAKERS), style))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,54 +98,29 @@ class RunView:
     """
 
     agent: str
-    screen: Screen = PLAIN
+    zone: tzinfo | None = None
 
-    def lines(self, event: Event, requests: Sequence[Request] = (), *, after_prompt: bool = False) -> list[str]:
+    def lines(
+        self, event: Event, requests: Sequence[Request] = (), *, after_prompt: bool = False
+    ) -> Iterator[RenderableType]:
         """What to print for an event, perhaps nothing; a blank line first if a prompt was answered just before. `requests`
         has that of a guarded call."""
         said = _in_run(event, requests)
-        if said is None:
-            return []
-        lines = lines_of(self.screen.time(event.at), self.agent, said, self.screen)
-        return ["", *lines] if after_prompt else lines
+        if said is not None:
+            yield from [""] if after_prompt else []
+            yield EventLine(event.at, self.agent, said, self.zone, markdown=True)
 
-    def decided(self, request: Request, *, shown: bool = False) -> list[str]:
+    def decided(self, request: Request, *, shown: bool = False) -> Iterator[RenderableType]:
         """The line for a request that was decided, wherever that was: what it asked, how, and by whom. What it asked
-        is cut to the line if it was `shown` before."""
-        if request.given is None:
-            return []
-        said = decided(request, shown=shown, room=room_of(self.agent, self.screen))
-        return lines_of(self.screen.time(request.given.answered_at), self.agent, said, self.screen)
-
-
-def lines_of(at: str, agent: str, said: Said, screen: Screen = PLAIN, *, folded: bool = False) -> list[str]:
-    """`said` as a line that begins with the time and the agent; further lines of its text are indented.
-
-    With `folded`, lines that are wider than the screen are folded, and what goes on is indented too.
-    """
-    sign, text, styles = said
-    first, *rest = visible(text, prose=sign in _SPEAKERS).split("\n")
-    head = f"{at} {one_line(agent)} {sign}"
-    if folded and screen.width is not None:
-        first, *over = _folded(first, screen.width - width_of(head) - 1, screen.width - len(_INDENT))
-        rest = [*over, *(piece for line in rest for piece in fold(line, screen.width - len(_INDENT)))]
-    line = f"{screen.painter(at, Style.DIM)}{head.removeprefix(at)} {screen.painter(first, *styles)}".rstrip()
-    return [line, *(_INDENT + further for further in rest)]
-
-
-def _folded(line: str, first: int, further: int) -> list[str]:
-    """The line in pieces, the first one beside its head if there is room for a word or two."""
-    if first < _NARROWEST:
-        return ["", *fold(line, max(1, further))]
-    beside = fold(line, first)[0]
-    over = line[len(beside) :]
-    return [beside, *fold(over, further)] if over else [beside]
+        is cut if it was `shown` before."""
+        if request.given is not None:
+            yield EventLine(request.given.answered_at, self.agent, decided(request, shown=shown), self.zone)
 
 
 def _in_run(event: Event, requests: Sequence[Request]) -> Said | None:
     match event.type:
         case EventType.AI:
-            return ("💬", event.message, ()) if event.message.strip() and has_calls(event) else None
+            return ("💬", event.message, "") if event.message.strip() and has_calls(event) else None
         case EventType.TOOL_CALL:
             return called(event, brief=True, preview=requests[0].preview if requests else None)
         case EventType.TOOL_RESULT:
@@ -146,13 +141,13 @@ def called(event: Event, *, brief: bool = False, preview: Preview | None = None)
     tool, args, grant = event.data["tool_name"], event.data["args"], event.data.get("grant")
     shown = call_line(tool, args, preview, sign=" → ") if brief else f"{one_line(tool)} → {shown_json(args)}"
     allowed = "" if grant is None else f" (allowed by grant {grant['id']} of {one_line(grant['given_by'])})"
-    return "🔧", f"{shown}{allowed}", ()
+    return "🔧", f"{shown}{allowed}", ""
 
 
 def result(event: Event, text: str, *, after: str = "") -> Said:
     """A `tool_result` with this text; `after` stands behind the tool's name."""
     good = event.data.get("outcome") == CallOutcome.DONE
-    return "📎", f"{one_line(event.data['tool_name'])}{after} ← {text}", () if good else (Style.RED,)
+    return "📎", f"{one_line(event.data['tool_name'])}{after} ← {text}", "" if good else "failed"
 
 
 def retracted(event: Event) -> Said:
@@ -162,7 +157,7 @@ def retracted(event: Event) -> Said:
     return (
         "↩",
         f"{one_line(data['retracted_by'])} retracted the answer ({given}); it is asked again",
-        (Style.ATTENTION,),
+        "attention",
     )
 
 
@@ -176,19 +171,19 @@ def _shortened(text: str) -> str:
 
 def final(event: Event) -> Said:
     """A `final_answer`."""
-    return "✅", event.message.strip("\n") or "(no text)", ()
+    return "✅", event.message.strip("\n") or "(no text)", ""
 
 
 def ended(event: Event) -> Said | None:
     """How a `complete` execution ended, unless that was a success with a whole text."""
     if (cut := event.data.get("cut")) is not None:
-        return "✂", cut_text(cut), (Style.ATTENTION,)
+        return "✂", cut_text(cut), "attention"
     ending = _ENDINGS.get(Status(event.data["status"]))
     if ending is None:
         return None
     sign, word = ending
     parts = [part for part in (word, event.data.get("error")) if part]
-    return sign, ": ".join(parts) or "ended without a reason", (Style.RED,)
+    return sign, ": ".join(parts) or "ended without a reason", "failed"
 
 
 def cut_text(reason: str) -> str:
@@ -196,19 +191,11 @@ def cut_text(reason: str) -> str:
     return f"the text above is cut: the model stopped before its end (finish reason {reason})"
 
 
-def room_of(agent: str, screen: Screen) -> int | None:
-    """Cells for what stands behind the time, the agent and the sign; None = without limit."""
-    return screen.room(width_of(f"{screen.time(0)} {one_line(agent)} 👉 "))
-
-
-def decided(request: Request, *, shown: bool, room: int | None, after: str = "") -> Said:
-    """How a request was decided; `after` stands behind that. What it asked is cut to what is left of `room` cells if it
-    was `shown` before, else it is whole."""
+def decided(request: Request, *, shown: bool, after: str = "") -> Said:
+    """How a request was decided; `after` stands behind that. What it asked is cut if it was `shown` before, else whole."""
     granted = request.given is not None and request.given.outcome in (Outcome.APPROVED, Outcome.ANSWERED)
-    asked, decision = summary(request), f": {decision_text(request)}{after}"
-    if shown:
-        asked = cut(asked, _MOST_ASKED if room is None else max(_LEAST_ASKED, room - width_of(decision)))
-    return "👉", f"{asked}{decision}", () if granted else (Style.ATTENTION,)
+    asked = cut(summary(request), _ASKED_CELLS) if shown else summary(request)
+    return "👉", f"{asked}: {decision_text(request)}{after}", "" if granted else "attention"
 
 
 def has_calls(event: Event) -> bool:

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import tzinfo
+from typing import TYPE_CHECKING
+
+from rich.text import Text
 
 from agent_md.cli.views.durations import spent
 from agent_md.cli.views.event_lines import (
+    EventLine,
     Said,
     called,
     decided,
     ended,
     final,
     has_calls,
-    lines_of,
     result,
     retracted,
-    room_of,
 )
+from agent_md.cli.views.hanging import paragraph
 from agent_md.cli.views.money import dollars
-from agent_md.cli.views.questions import indented, listed
-from agent_md.cli.views.screen import PLAIN, Screen, Style
+from agent_md.cli.views.questions import listed
+from agent_md.cli.views.times import date, date_time
 from agent_md.cli.views.visible_text import one_line
 from agent_md.executions.model import Call, CallState, Event, EventType, Execution, Outcome, Request, RequestId, Status
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 __all__ = ["Timeline"]
 
@@ -35,21 +42,23 @@ class Timeline:
     what all of it took.
     """
 
-    def __init__(self, agent: str, screen: Screen = PLAIN, *, session: str | None = None, brief: bool = False) -> None:
+    def __init__(
+        self, agent: str, *, session: str | None = None, brief: bool = False, zone: tzinfo | None = None
+    ) -> None:
         """`session` is the id of the one that the execution is a turn of. With `brief` long texts in the arguments of
         calls are named by their size, else they are whole."""
         self._brief = brief
         self._agent = agent
         self._session = session
-        self._screen = screen
+        self._zone = zone
         self._day = ""
         self._answer: Event | None = None
         self._calls: dict[str, float] = {}
 
-    def lines(self, events: Sequence[Event], requests: Sequence[Request]) -> list[str]:
+    def lines(self, events: Sequence[Event], requests: Sequence[Request]) -> list[RenderableType]:
         """The lines of the events that came since; `requests` are all of the execution."""
         known = {request.id: request for request in requests}
-        lines: list[str] = []
+        lines: list[RenderableType] = []
         for event in events:
             lines += self._held_back(event)
             if event.type is EventType.AI and not has_calls(event):
@@ -63,40 +72,37 @@ class Timeline:
 
     def standing(
         self, execution: Execution, requests: Sequence[Request], *, now: float, died: bool = False
-    ) -> list[str]:
+    ) -> list[RenderableType]:
         """The last lines: how it ended or stands, what it took, and how to go on. `died` = its process did."""
-        lines = [] if self._answer is None else self._at(self._answer.at, ("💬", self._answer.message, ()))
+        lines = [] if self._answer is None else self._at(self._answer.at, ("💬", self._answer.message, ""))
         self._answer = None
-        said = ("■", f"{_state(execution, died)} after {_spending(execution, requests, now)}", (Style.DIM,))
+        said = ("■", f"{_state(execution, died)} after {_spending(execution, requests, now)}", "dim")
         lines += self._at(execution.finished_at or now, said)
         if (advice := _advice(execution, died)) is not None:
-            lines.append(f"  {advice}")
+            lines.append(paragraph(f"  {advice}"))
         return lines
 
-    def unknown(self, execution: Execution, calls: Sequence[Call]) -> list[str]:
+    def unknown(self, execution: Execution, calls: Sequence[Call]) -> list[RenderableType]:
         """What became of each call that may have run, or how to say so."""
-        lines: list[str] = []
-        for call in calls:
-            if call.state is CallState.UNKNOWN:
-                lines += indented(_settled(execution, call, self._screen))
-        return lines
+        unknown = [call for call in calls if call.state is CallState.UNKNOWN]
+        return [paragraph(f"  {_settled(execution, call, self._zone)}") for call in unknown]
 
-    def _held_back(self, event: Event) -> list[str]:
+    def _held_back(self, event: Event) -> list[RenderableType]:
         held, self._answer = self._answer, None
         if held is None or (event.type is EventType.FINAL_ANSWER and event.message == held.message):
             return []
-        return self._at(held.at, ("💬", held.message, ())) if held.message.strip() else []
+        return self._at(held.at, ("💬", held.message, "")) if held.message.strip() else []
 
-    def _at(self, at: float, said: Said) -> list[str]:
-        day = self._screen.date(at)
-        before = [] if day == self._day else [self._screen.painter(f"── {day} ──", Style.DIM)]
+    def _at(self, at: float, said: Said) -> list[RenderableType]:
+        day = date(at, self._zone)
+        before = [] if day == self._day else [Text(f"── {day} ──", "dim")]
         self._day = day
-        return [*before, *lines_of(self._screen.time(at), self._agent, said, self._screen, folded=True)]
+        return [*before, EventLine(at, self._agent, said, self._zone)]
 
     def _said(self, event: Event, requests: Mapping[RequestId, Request]) -> Iterator[Said]:
         match event.type:
             case EventType.SYSTEM:
-                yield "▶", _started(event, self._session), ()
+                yield "▶", _started(event, self._session), ""
             case EventType.INTERRUPT | EventType.RESUMED:
                 yield self._about_request(event, requests.get(event.data["request_id"]))
             case EventType.RETRACTED:
@@ -113,27 +119,27 @@ class Timeline:
             case EventType.FINAL_ANSWER:
                 yield final(event)
             case _ if event.message.strip():
-                yield _MESSAGES[event.type], event.message, ()
+                yield _MESSAGES[event.type], event.message, ""
 
     def _about_request(self, event: Event, request: Request | None) -> Said:
         asks = event.type is EventType.INTERRUPT
         if request is None:
-            return "❓" if asks else "👉", event.message, ()
+            return "❓" if asks else "👉", event.message, ""
         self._calls[str(request.position)] = event.at  # what comes after an answer is no more waiting for it
         if asks:
-            return "❓", _asked(request, self._screen), (Style.ATTENTION,)
+            return "❓", _asked(request, self._zone), "attention"
         return self._decided(request)
 
-    def _cancelled(self, requests: Sequence[Request]) -> list[str]:
+    def _cancelled(self, requests: Sequence[Request]) -> list[RenderableType]:
         """An end cancels what is open and stores no event for it; the timeline shows it all the same."""
-        lines: list[str] = []
+        lines: list[RenderableType] = []
         for request in requests:
             if request.answer is not None and request.answer.outcome is Outcome.CANCELLED:
                 lines += self._at(request.answer.answered_at, self._decided(request))
         return lines
 
     def _decided(self, request: Request) -> Said:
-        return decided(request, shown=True, room=room_of(self._agent, self._screen), after=_waited(request))
+        return decided(request, shown=True, after=_waited(request))
 
 
 def _started(event: Event, session: str | None) -> str:
@@ -142,9 +148,9 @@ def _started(event: Event, session: str | None) -> str:
     return f"Started execution {event.execution_id} ({trigger}, {model['provider']}/{model['name']}{turn})"
 
 
-def _asked(request: Request, screen: Screen) -> str:
+def _asked(request: Request, zone: tzinfo | None) -> str:
     options = f" [{one_line(' | '.join(request.options))}]" if request.options else ""
-    until = "" if request.expires_at is None else f" (until {screen.date_time(request.expires_at)})"
+    until = "" if request.expires_at is None else f" (until {date_time(request.expires_at, zone)})"
     return f"{listed(request, whole=True)}{options}{until}"
 
 
@@ -170,14 +176,14 @@ def _advice(execution: Execution, died: bool) -> str | None:
     return f"agentmd respond {execution.id} answers it" if execution.status is Status.WAITING else None
 
 
-def _settled(execution: Execution, call: Call, screen: Screen) -> str:
+def _settled(execution: Execution, call: Call, zone: tzinfo | None) -> str:
     named = f"call {call.position} ({one_line(call.tool)})"
     settled = call.settlement
     if settled is None:
         return f"⚠ {named} may have run: agentmd settle {execution.id} {call.position} --ran, or --not-run"
     note = f": {one_line(settled.note)}" if settled.note else ""
     how = "ran" if settled.ran else "did not run"
-    return f"{named} {how}, says {one_line(settled.settled_by)} at {screen.date_time(settled.settled_at)}{note}"
+    return f"{named} {how}, says {one_line(settled.settled_by)} at {date_time(settled.settled_at, zone)}{note}"
 
 
 def _spending(execution: Execution, requests: Sequence[Request], now: float) -> str:
