@@ -15,28 +15,22 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from agent_md.agents.briefing import briefing
 from agent_md.agents.current import CurrentAgents
 from agent_md.agents.registry import Registry
 from agent_md.agents.spec import AgentSpec, ModelRef
+from agent_md.agents.system_prompt import briefing
 from agent_md.engines.hand_back import HandBack
 from agent_md.errors import AgentDisabled, UnknownExecution
 from agent_md.executions.chat_messages import human_message
+from agent_md.executions.execution import Execution, HookTarget, NewExecution
 from agent_md.executions.firings import Firing, FiringId, TriggerState
 from agent_md.executions.grants import Grant, GrantId, GrantScope, scopes_of
-from agent_md.executions.model import (
-    Drift,
-    Execution,
-    ExecutionId,
-    HookTarget,
-    NewExecution,
-    Request,
-    RequestId,
-    Status,
-    TriggerKind,
-    WorkerId,
-)
-from agent_md.ports import Idempotency, Journal, NewAnswer, ProgressSink, Store
+from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
+from agent_md.executions.requests import Request
+from agent_md.executions.states import Drift, Status, TriggerKind
+from agent_md.ports.journal import Journal
+from agent_md.ports.progress import ProgressSink
+from agent_md.ports.store import Idempotency, NewAnswer, Store
 from agent_md.settings import Settings
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.state_dir import make_state_dir
@@ -50,14 +44,14 @@ if TYPE_CHECKING:
     from agent_md.preflight import Preflight
     from agent_md.reloading.loop import Announce
     from agent_md.reloading.reloading import Reloading
-    from agent_md.runner.advance import Runner
-    from agent_md.runner.retention import Threads
+    from agent_md.runner.loop import Runner
+    from agent_md.runner.retention_sweep import Threads
     from agent_md.stores.checkpoints import Checkpoints
     from agent_md.tools.base import Plan, Tool
     from agent_md.tools.tool_modules import Source
-    from agent_md.triggers.hooks import HookReceiver
+    from agent_md.triggers.incoming_webhooks import HookReceiver
     from agent_md.triggers.loop import TriggerLoop
-    from agent_md.triggers.starting import FiringStarter
+    from agent_md.triggers.start_or_skip import FiringStarter
     from agent_md.triggers.watch_loop import WatchLoop
     from agent_md.webhooks.sender import WebhookSender
 
@@ -331,7 +325,7 @@ class App:
 
     def runner(self) -> Runner:
         """The loop, on this workspace's store and checkpoints."""
-        from agent_md.runner.advance import Runner
+        from agent_md.runner.loop import Runner
 
         aside = self.parts.tool_threads.aside
         return Runner(self.store, self._checkpointer, self._run_context, aside=aside, redactor=self.parts.redactor)
@@ -379,7 +373,7 @@ class App:
 
     def threads(self, rest: Callable[[float], bool | None] = time.sleep) -> Threads:
         """The checkpoints of this workspace's executions, to be measured and cleared up; `rest` as in ThreadFile."""
-        from agent_md.runner.retention import Threads
+        from agent_md.runner.retention_sweep import Threads
         from agent_md.stores.thread_file import ThreadFile
 
         file = ThreadFile(self.settings.checkpoint_database, tell=self._tell, rest=rest)
@@ -387,13 +381,13 @@ class App:
 
     def remove_executions(self, days: int, rest: Callable[[float], bool | None] = time.sleep) -> int:
         """Removes executions that ended `days` ago and are not needed; gives how many. `rest` as in `threads`."""
-        from agent_md.runner.retention import remove_executions
+        from agent_md.runner.retention_sweep import remove_executions
 
         return remove_executions(self.store, days, time.time, rest)
 
     def thin_firings(self, rest: Callable[[float], bool | None] = time.sleep) -> int:
         """Removes skipped firings but the newest of each agent; gives how many. `rest` as in `threads`."""
-        from agent_md.runner.retention import thin_firings
+        from agent_md.runner.retention_sweep import thin_firings
 
         return thin_firings(self.store, rest)
 
@@ -427,8 +421,8 @@ class App:
         """The next fires of an agent's schedule as ISO 8601 in its zone; an interval that has not begun begins now."""
         if spec.trigger.type != "schedule":
             return []
-        from agent_md.triggers.coming import coming
         from agent_md.triggers.fire_times import at_text, zone_of
+        from agent_md.triggers.upcoming import coming
 
         zone = zone_of(spec.trigger)
         found = coming(self.reading_store.firings, [spec], time.time(), count)
@@ -446,12 +440,12 @@ class App:
 
     def hook_receiver(self, told: Callable[[Firing], object]) -> HookReceiver:
         """Takes deliveries to the webhooks of agents; `told` as in `trigger_loop`."""
-        from agent_md.triggers.hooks import HookReceiver
+        from agent_md.triggers.incoming_webhooks import HookReceiver
 
         return HookReceiver(self.store.firings, self._starter(told))
 
     def _starter(self, told: Callable[[Firing], object]) -> FiringStarter:
-        from agent_md.triggers.starting import FiringStarter
+        from agent_md.triggers.start_or_skip import FiringStarter
 
         def being_saved(agent: str) -> bool:
             return self.parts.being_saved(self.registry.get(agent))

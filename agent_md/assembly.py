@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_md.agents.files import touched_lately
+from agent_md.agents.placeholders import Prompt, render
 from agent_md.agents.registry import AgentEntry
 from agent_md.agents.rules import hides
 from agent_md.agents.spec import AgentSpec
-from agent_md.agents.text import Prompt, render
 from agent_md.errors import UsageError
 from agent_md.executions.days import local_midnight
 from agent_md.executions.spending import LATE_S, Budget, DayLimit, Scope
@@ -21,7 +21,7 @@ from agent_md.models.pricing import Prices, load_prices
 from agent_md.redaction import Redactor
 from agent_md.settings import Settings
 from agent_md.tools.base import Tool
-from agent_md.tools.kept_tools import KeptTools, read_source
+from agent_md.tools.last_good_modules import KeptTools, read_source
 from agent_md.tools.threads import MOST_ABANDONED, ToolThreads
 from agent_md.tools.tool_modules import Source, ToolModule
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from agent_md.agents import formats
+from agent_md.agents import value_formats
 from agent_md.agents.defaults import HISTORY, ON_PENDING, PROVIDERS, SETTINGS, non_empty, read_settings, rule
 from agent_md.agents.files import Unreadable, decode, read_file
 from agent_md.agents.names import agent_name
 from agent_md.agents.source import Source
 from agent_md.agents.spec import RunSettings
-from agent_md.agents.values import Section
-from agent_md.agents.yamltree import MAX_BYTES, load_mapping
+from agent_md.agents.typed_values import Section
+from agent_md.agents.yaml_positions import MAX_BYTES, load_mapping
 
 __all__ = ["KEYS", "ConfigFile", "Layer", "database_path", "log_level", "read_config"]
 
@@ -76,7 +76,7 @@ def _days(section: Section, key: str) -> Any:
 def database_path(text: str) -> str:
     """The path that a path or URL names. Raises ValueError for what is no SQLite file."""
     if "://" not in text and not text.startswith(("file:", "sqlite:")):
-        return formats.path(text)
+        return value_formats.path(text)
     parts = urlsplit(text)
     if parts.scheme not in ("file", "sqlite"):
         raise ValueError(f"databases of kind {parts.scheme} are not supported yet; write the path of an SQLite file")
@@ -117,37 +117,37 @@ def log_level(text: str) -> str:
 
 
 _READERS: dict[str, _Reader] = {
-    "agents_dir": _as(formats.path),
-    "state_dir": _as(formats.path),
+    "agents_dir": _as(value_formats.path),
+    "state_dir": _as(value_formats.path),
     "database": _as(_database_text),
-    "tools_dir": _as(formats.path),
-    "skills_dir": _as(formats.path),
-    "mcp_config": _as(formats.path),
+    "tools_dir": _as(value_formats.path),
+    "skills_dir": _as(value_formats.path),
+    "mcp_config": _as(value_formats.path),
     "defaults.provider": _one_of(PROVIDERS),
     "defaults.model": _as(non_empty),
     **{f"defaults.{key}": _setting for key in SETTINGS},
     "defaults.history": _history,
     "defaults.on_pending": _one_of(ON_PENDING),
-    "defaults.confirm_timeout": _as(formats.time_limit),
+    "defaults.confirm_timeout": _as(value_formats.time_limit),
     "defaults.confirm_tools": _list_of(rule),
     "defaults.checkpoint_retention_days": _days,
     "defaults.max_agent_depth": _whole(0, 100),
-    "server.host": _as(formats.host),
+    "server.host": _as(value_formats.host),
     "server.port": _whole(0, 65_535),
     "server.api_key": lambda section, key: section.secret(key, non_empty),
     "server.max_concurrent": _whole(1),
     "server.max_sessions": _whole_or_none(1),
-    "server.session_ttl": _as(formats.time_limit),
+    "server.session_ttl": _as(value_formats.time_limit),
     "server.default_agent": _as(agent_name),
     "server.allow_custom_ids": lambda section, key: section.flag(key, False),
     "server.trusted_roles": _list_of(_role),
     "terminal.bell": lambda section, key: section.flag(key, False),
     "terminal.notice": _one_of(("off", "osc9", "osc777")),
-    "webhooks.interrupt_delay": _as(formats.duration),
+    "webhooks.interrupt_delay": _as(value_formats.duration),
     "retention.executions_days": _days,
-    "http.allow_hosts": _list_of(formats.host),
+    "http.allow_hosts": _list_of(value_formats.host),
     "max_cost_usd_per_day": lambda section, key: section.number_or_none(key, None, 0),
-    "prices": _as(formats.path),
+    "prices": _as(value_formats.path),
     "log_level": _as(log_level),
     "allow_state_on": _list_of(_file_system),
     "redact_except": _list_of(_variable),

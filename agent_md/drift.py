@@ -11,9 +11,12 @@ from agent_md.agents.registry import Registry
 from agent_md.agents.rules import parse_rule
 from agent_md.agents.spec import AgentSpec
 from agent_md.errors import UnknownExecution
+from agent_md.executions.execution import Execution
 from agent_md.executions.grants import Grant, GrantId, GrantScope
-from agent_md.executions.model import Drift, Execution, Request, RequestId, ToolSource
-from agent_md.ports import Store
+from agent_md.executions.ids import RequestId
+from agent_md.executions.requests import Request, ToolSource
+from agent_md.executions.states import Drift
+from agent_md.ports.store import Store
 
 if TYPE_CHECKING:
     from agent_md.tools.tool_modules import Source

@@ -10,16 +10,18 @@ from agent_md.agents.rules import unknown_tools
 from agent_md.agents.spec import AgentSpec
 from agent_md.assembly import Assembly
 from agent_md.errors import AgentFileInvalid, UsageError
-from agent_md.executions.model import Claim, Execution, ExecutionId, Status, TriggerKind, WorkerId
+from agent_md.executions.execution import Claim, Execution
+from agent_md.executions.ids import ExecutionId, WorkerId
 from agent_md.executions.spending import DAILY_LIMIT
+from agent_md.executions.states import Status, TriggerKind
 from agent_md.models.factory import check_model, with_address
 from agent_md.models.pricing import price_of
 from agent_md.models.script_file import load_script
-from agent_md.ports import Store
+from agent_md.ports.store import Store
 from agent_md.tools.base import Tool
 
 if TYPE_CHECKING:
-    from agent_md.runner.advance import MakeBench
+    from agent_md.runner.loop import MakeBench
 
 __all__ = ["Preflight", "without_effect"]
 

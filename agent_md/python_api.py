@@ -22,16 +22,10 @@ from agent_md.api.address import server_takes_over
 from agent_md.app import App
 from agent_md.errors import UnknownRequest, UsageError
 from agent_md.executions.answers import client_name
-from agent_md.executions.model import (
-    Claim,
-    Event,
-    Execution,
-    ExecutionId,
-    Request,
-    RequestId,
-    Status,
-    TriggerKind,
-)
+from agent_md.executions.execution import Claim, Event, Execution
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.requests import Request
+from agent_md.executions.states import Status, TriggerKind
 from agent_md.settings import load_settings
 
 __all__ = ["OnEvent", "TextDelta", "Workspace"]

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from agent_md.errors import ToolError
+from agent_md.executions.json_schema import check_schema
 from agent_md.executions.json_values import MAX_DEPTH, PAYLOAD_LIMIT, is_too_deep, json_size
-from agent_md.executions.model import Answer, Outcome, RequestKind
 from agent_md.executions.questions import Answers, checked_questions
-from agent_md.executions.schemas import check_schema
+from agent_md.executions.requests import Answer
+from agent_md.executions.states import Outcome, RequestKind
 
 __all__ = [
     "Context",

@@ -15,14 +15,17 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from agent_md.agents.spec import AgentSpec
+from agent_md.executions.calls import Call
 from agent_md.executions.chat_messages import reply
 from agent_md.executions.costs import Cost
+from agent_md.executions.execution import Event, Execution
 from agent_md.executions.firings import Firing, TriggerState
 from agent_md.executions.grants import Grant
-from agent_md.executions.model import Call, CallState, Drift, Event, EventType, Execution, Request, Retraction
+from agent_md.executions.requests import Request, Retraction
+from agent_md.executions.session_interrupts import preview_shape, unknown_call_view
 from agent_md.executions.sessions import Session, SessionStatus, error_of
 from agent_md.executions.spending import Refusal
-from agent_md.executions.views import preview_shape, unknown_call_view
+from agent_md.executions.states import CallState, Drift, EventType
 
 __all__ = [
     "PathStep",

@@ -11,7 +11,7 @@ from typing import Any, cast
 from agent_md.agents.defaults import SETTINGS, Defaults, non_empty
 from agent_md.agents.files import Unreadable, decode, file_stamp, read_file
 from agent_md.agents.spec import OnPending, RunSettings
-from agent_md.agents.yamltree import MAX_BYTES
+from agent_md.agents.yaml_positions import MAX_BYTES
 from agent_md.config_file import KEYS, ConfigFile, Layer, database_path, log_level, read_config
 from agent_md.env_file import parse_env_file
 from agent_md.errors import ConfigInvalid

@@ -26,24 +26,16 @@ from typing import TYPE_CHECKING, Any
 from agent_md.agents.spec import AgentSpec, ModelRef, RunSettings
 from agent_md.errors import AgentmdError
 from agent_md.executions.answers import validate_response
-from agent_md.executions.model import (
-    CallOutcome,
-    Claim,
-    Execution,
-    ExecutionId,
-    NewExecution,
-    Outcome,
-    Position,
-    Request,
-    RequestKind,
-    Status,
-    StepRecord,
-    TriggerKind,
-    Usage,
-    WorkerId,
-)
+from agent_md.executions.calls import StepRecord
+from agent_md.executions.execution import Claim, Execution, NewExecution, Usage
+from agent_md.executions.ids import ExecutionId, WorkerId
+from agent_md.executions.positions import Position
+from agent_md.executions.requests import Request
+from agent_md.executions.states import CallOutcome, Outcome, RequestKind, Status, TriggerKind
 from agent_md.graph.run_context import RunContext
-from agent_md.ports import Journal, NewAnswer, ProgressSink
+from agent_md.ports.journal import Journal
+from agent_md.ports.progress import ProgressSink
+from agent_md.ports.store import NewAnswer
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.tools.base import Plan
 from agent_md.tools.custom import CustomTool
@@ -194,7 +186,7 @@ class _Trial:
         self._store.close()
 
     async def run(self, replies: list[Reply]) -> ToolRun:
-        from agent_md.runner.advance import Runner
+        from agent_md.runner.loop import Runner
         from agent_md.stores.checkpoints import Checkpoints
 
         checkpoints = Checkpoints(None)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent_md.agents.files import Unreadable, decode, read_file
 from agent_md.agents.registry import agent_files
-from agent_md.agents.yamltree import MAX_BYTES
+from agent_md.agents.yaml_positions import MAX_BYTES
 from agent_md.errors import ConfigInvalid
 
 __all__ = ["NoWorkspace", "NotAFolder", "at_home", "find_workspace"]

@@ -23,7 +23,9 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 
 from agent_md.app import App
-from agent_md.executions.model import Claim, ExecutionId, Status
+from agent_md.executions.execution import Claim
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import Status
 from agent_md.models.script import ScriptModel
 from agent_md.settings import load_settings
 

@@ -7,11 +7,11 @@ import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 
-from agent_md.agents.formats import duration
 from agent_md.agents.rules import RuleInvalid, parse_rule
 from agent_md.agents.spec import OnPending, RunSettings
-from agent_md.agents.values import Section
-from agent_md.agents.yamltree import Scalar
+from agent_md.agents.typed_values import Section
+from agent_md.agents.value_formats import duration
+from agent_md.agents.yaml_positions import Scalar
 
 __all__ = ["HISTORY", "ON_PENDING", "PROVIDERS", "SETTINGS", "Defaults", "non_empty", "read_settings", "rule"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agent_md.agents.files import Unreadable, decode
 from agent_md.agents.source import Source
-from agent_md.agents.yamltree import MAX_BYTES, Mapping, load_mapping
+from agent_md.agents.yaml_positions import MAX_BYTES, Mapping, load_mapping
 from agent_md.errors import AgentFileInvalid
 
 __all__ = ["Document", "read_document"]

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from agent_md.agents.defaults import Defaults
-from agent_md.agents.fields import read_agent
 from agent_md.agents.files import Unreadable, read_file
 from agent_md.agents.names import name_key, nearest_names
+from agent_md.agents.parse_spec import read_agent
 from agent_md.agents.spec import AgentSpec, SpecOrigin
 from agent_md.errors import AgentFileInvalid, UnknownAgent
 from agent_md.shortages import refuse_if_none_left

@@ -25,7 +25,7 @@ from typing import Any
 from agent_md.agents.names import nearest
 from agent_md.agents.spec import AgentSpec
 from agent_md.errors import UsageError
-from agent_md.executions.model import Decision
+from agent_md.executions.states import Decision
 
 __all__ = [
     "Match",

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 
 from agent_md.agents.defaults import Defaults
-from agent_md.agents.fields import parse_agent
 from agent_md.agents.names import agent_name
+from agent_md.agents.parse_spec import parse_agent
+from agent_md.agents.placeholders import render
 from agent_md.agents.spec import ModelRef
-from agent_md.agents.text import render
 from agent_md.errors import ConfigInvalid, UsageError
 
 __all__ = ["NewAgent", "agent_text", "check_prompt", "places_of", "script_text"]

@@ -17,11 +17,12 @@ from agent_md.agents.registry import Registry
 from agent_md.app import App
 from agent_md.engines.hub import Hub
 from agent_md.errors import AgentmdError, UsageError
+from agent_md.executions.execution import Execution
 from agent_md.executions.firings import Firing
 from agent_md.executions.grants import GrantScope
-from agent_md.executions.model import Execution
-from agent_md.executions.model import Request as HumanRequest
-from agent_md.ports import Engine, NewAnswer, Store
+from agent_md.executions.requests import Request as HumanRequest
+from agent_md.ports.engine import Engine
+from agent_md.ports.store import NewAnswer, Store
 from agent_md.reloading.loop import Announcement
 from agent_md.serialization import firing_shape, request_shape
 from agent_md.triggers.watch_loop import WatchLoop

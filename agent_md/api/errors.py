@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
 from agent_md.api.schemas import Conflict, Detail, Invalid
+from agent_md.error_codes import codes_of
 from agent_md.errors import (
     AgentmdError,
     AnswerConflict,
@@ -19,7 +20,6 @@ from agent_md.errors import (
     SettledOtherwise,
     SeveralOpen,
     SeveralSessions,
-    codes_of,
 )
 from agent_md.serialization import iso_time
 

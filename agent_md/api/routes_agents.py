@@ -11,7 +11,7 @@ from fastapi import APIRouter, Header, Query
 from agent_md.agents.spec import AgentSpec
 from agent_md.api.context import Context, ServerContext
 from agent_md.api.errors import documented
-from agent_md.api.given import NoBody
+from agent_md.api.request_bodies import NoBody
 from agent_md.api.schemas import (
     AgentDetail,
     AgentSummary,
@@ -22,8 +22,8 @@ from agent_md.api.schemas import (
     RunBody,
 )
 from agent_md.api.strict_body import StrictRoute
-from agent_md.executions.model import TriggerKind
-from agent_md.ports import Idempotency
+from agent_md.executions.states import TriggerKind
+from agent_md.ports.store import Idempotency
 from agent_md.serialization import agent_detail, agent_shape, execution_shape, invalid_shape
 
 __all__ = ["router"]

@@ -11,7 +11,8 @@ from pydantic import BeforeValidator
 
 from agent_md.api.context import Context
 from agent_md.api.errors import documented
-from agent_md.api.given import NoBody
+from agent_md.api.event_streams import execution_stream
+from agent_md.api.request_bodies import NoBody
 from agent_md.api.schemas import (
     CancelAnswer,
     EventEntry,
@@ -28,12 +29,13 @@ from agent_md.api.schemas import (
     UnknownCall,
 )
 from agent_md.api.sse import sse_response
-from agent_md.api.streams import execution_stream
 from agent_md.api.strict_body import StrictRoute, only_digits
 from agent_md.errors import UnknownRequest
 from agent_md.executions.answers import client_name
-from agent_md.executions.model import POSITION, ExecutionId, Position, Status, TriggerKind
-from agent_md.executions.settling import checked_note
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.positions import POSITION, Position
+from agent_md.executions.settlement_note import checked_note
+from agent_md.executions.states import Status, TriggerKind
 from agent_md.runner.retrying import what_ran
 from agent_md.serialization import (
     event_shape,

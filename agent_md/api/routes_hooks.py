@@ -12,7 +12,7 @@ from agent_md.api.errors import documented
 from agent_md.api.schemas import Detail
 from agent_md.api.trigger_schemas import HookAnswer
 from agent_md.errors import HookNotReady, UnknownAgent, UsageError
-from agent_md.triggers.hooks import HookDelivery
+from agent_md.triggers.incoming_webhooks import HookDelivery
 from agent_md.webhooks.incoming import check_signature, hook_secret
 
 __all__ = ["router"]

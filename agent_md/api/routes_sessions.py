@@ -13,6 +13,7 @@ from fastapi.sse import EventSourceResponse
 
 from agent_md.api.context import ServerContext
 from agent_md.api.errors import documented
+from agent_md.api.long_poll import while_running
 from agent_md.api.schemas import Detail
 from agent_md.api.session_places import Place, SessionPlace, in_agent_path, uuid_of
 from agent_md.api.session_schemas import (
@@ -29,7 +30,6 @@ from agent_md.api.session_schemas import (
 from agent_md.api.session_stream import session_stream
 from agent_md.api.sse import sse_response
 from agent_md.api.strict_body import StrictRoute
-from agent_md.api.waiting import while_running
 from agent_md.errors import (
     ConversationBusy,
     ConversationWaiting,
@@ -38,13 +38,16 @@ from agent_md.errors import (
     UnknownRequest,
     UsageError,
 )
+from agent_md.executions.calls import Call
 from agent_md.executions.chat_messages import chat_message, stored_message
+from agent_md.executions.execution import HookTarget
 from agent_md.executions.grants import GrantScope
-from agent_md.executions.model import Call, HookTarget, RequestId, TriggerKind
-from agent_md.executions.model import Request as HumanRequest
+from agent_md.executions.ids import RequestId
+from agent_md.executions.requests import Request as HumanRequest
+from agent_md.executions.session_interrupts import answer_from_view, decision_view
 from agent_md.executions.sessions import Session as FoundSession
 from agent_md.executions.sessions import SessionStatus
-from agent_md.executions.views import answer_from_view, decision_view
+from agent_md.executions.states import TriggerKind
 from agent_md.models.images import refuse_images
 from agent_md.serialization import session_shape, session_summary
 from agent_md.webhooks.reach import check_reach

@@ -13,14 +13,14 @@ from fastapi.sse import EventSourceResponse
 from agent_md import __version__
 from agent_md.api.context import Context, ServerContext
 from agent_md.api.errors import documented
-from agent_md.api.given import NoBody
+from agent_md.api.event_streams import global_stream
+from agent_md.api.request_bodies import NoBody
 from agent_md.api.routes_triggers import scheduler_status
 from agent_md.api.schemas import Health, Info, Stopping
 from agent_md.api.sse import sse_response
-from agent_md.api.streams import global_stream
 from agent_md.api.strict_body import StrictRoute
 from agent_md.errors import UnknownAgent, UsageError
-from agent_md.executions.model import Status
+from agent_md.executions.states import Status
 
 __all__ = ["router"]
 

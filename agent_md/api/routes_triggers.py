@@ -16,8 +16,8 @@ from agent_md.errors import UsageError
 from agent_md.executions.days import instant_of
 from agent_md.executions.firings import FiringState
 from agent_md.serialization import firing_shape, trigger_shape
-from agent_md.triggers.coming import coming
 from agent_md.triggers.fire_times import at_text, zone_of
+from agent_md.triggers.upcoming import coming
 
 __all__ = ["router", "scheduler_status"]
 

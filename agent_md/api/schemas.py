@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
 
-from agent_md.api.given import Given, storable
-from agent_md.executions.settling import LONGEST_NOTE
+from agent_md.api.request_bodies import Given, storable
+from agent_md.executions.settlement_note import LONGEST_NOTE
 
 __all__ = [
     "AgentDetail",

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from agent_md.api.given import Given, storable
+from agent_md.api.request_bodies import Given, storable
 from agent_md.api.schemas import Open
 from agent_md.executions.chat_messages import read_arguments
 from agent_md.executions.images import image_block

@@ -6,13 +6,15 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from agent_md.api.context import ServerContext
+from agent_md.api.event_streams import event_line, told
 from agent_md.api.sse import COMMENT, HEARTBEAT_S, Heartbeat, Pieces, position, sse_message
-from agent_md.api.streams import event_line, told
 from agent_md.engines.hub import Watch
 from agent_md.errors import UnknownSession
-from agent_md.executions.model import Event, EventType, ExecutionId, RequestId
+from agent_md.executions.execution import Event
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.session_interrupts import decision_view
 from agent_md.executions.sessions import Session
-from agent_md.executions.views import decision_view
+from agent_md.executions.states import EventType
 
 __all__ = ["session_stream"]
 

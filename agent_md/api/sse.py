@@ -11,8 +11,9 @@ from typing import Any
 from fastapi.sse import EventSourceResponse, format_sse_event
 
 from agent_md.engines.hub import TextUnderWay, Watch
-from agent_md.executions.model import Event, ExecutionId
-from agent_md.ports import Store
+from agent_md.executions.execution import Event
+from agent_md.executions.ids import ExecutionId
+from agent_md.ports.store import Store
 
 __all__ = ["COMMENT", "HEARTBEAT_S", "Heartbeat", "Pieces", "position", "sse_message", "sse_response", "turn_of"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from agent_md.api.given import Given
+from agent_md.api.request_bodies import Given
 from agent_md.api.schemas import Open
 
 __all__ = ["ComingFire", "FiringEntry", "HookAnswer", "PauseBody", "ScheduledJob", "Scheduler"]

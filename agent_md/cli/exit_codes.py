@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from agent_md.executions.model import Execution, Status
+from agent_md.executions.execution import Execution
+from agent_md.executions.states import Status
 
 __all__ = ["CUT", "EXIT_OF", "GIVEN_BACK", "INTERRUPTED", "WAITING", "exit_code"]
 

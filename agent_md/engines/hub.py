@@ -10,8 +10,8 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 
 from agent_md.errors import AgentmdError
-from agent_md.executions.model import ExecutionId
-from agent_md.ports import Store
+from agent_md.executions.ids import ExecutionId
+from agent_md.ports.store import Store
 
 __all__ = ["Hub", "TextUnderWay", "Watch"]
 

@@ -9,9 +9,11 @@ from collections.abc import Awaitable, Callable
 
 from agent_md.engines.hub import Hub
 from agent_md.errors import AgentmdError, ClaimLost, OutOfResources, UsageError
-from agent_md.executions.model import Claim, Execution, ExecutionId, Status, WorkerId
-from agent_md.ports import Store
-from agent_md.runner.advance import MAX_ATTEMPTS, Runner
+from agent_md.executions.execution import Claim, Execution
+from agent_md.executions.ids import ExecutionId, WorkerId
+from agent_md.executions.states import Status
+from agent_md.ports.store import Store
+from agent_md.runner.loop import MAX_ATTEMPTS, Runner
 
 __all__ = ["DriveAlone", "LocalEngine"]
 

@@ -6,8 +6,9 @@ import asyncio
 import subprocess
 from collections.abc import Callable, Sequence
 
-from agent_md.errors import UsageError, codes_of
-from agent_md.executions.model import ExecutionId
+from agent_md.error_codes import codes_of
+from agent_md.errors import UsageError
+from agent_md.executions.ids import ExecutionId
 
 __all__ = ["ProcessAlone"]
 

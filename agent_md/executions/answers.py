@@ -8,10 +8,11 @@ from typing import Any
 
 from agent_md.errors import AnswerRefused
 from agent_md.executions.grants import DEFAULT_UNTIL, GrantScope
+from agent_md.executions.json_schema import check_answer
 from agent_md.executions.json_values import MAX_DEPTH, brief, has_no_json_number, is_too_deep
-from agent_md.executions.model import Answer, Outcome, Request, RequestKind, RequestSource
 from agent_md.executions.questions import read_answers
-from agent_md.executions.schemas import check_answer
+from agent_md.executions.requests import Answer, Request
+from agent_md.executions.states import Outcome, RequestKind, RequestSource
 
 __all__ = [
     "DENIED",

@@ -10,7 +10,8 @@ import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 
-from agent_md.executions.model import Event, ExecutionId, RequestId
+from agent_md.executions.execution import Event
+from agent_md.executions.ids import ExecutionId, RequestId
 
 __all__ = ["MESSAGE_TARGET", "Delivery", "HookEvent", "NewDelivery", "event_id_of"]
 

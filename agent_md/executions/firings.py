@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NewType
 
-from agent_md.executions.model import ExecutionId, TriggerKind
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import TriggerKind
 
 __all__ = [
     "FileState",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from agent_md.executions.model import Answer, ExecutionId, Outcome, Request
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.requests import Answer, Request
+from agent_md.executions.states import Outcome
 
 __all__ = ["AnswerFilter", "GivenAnswer"]
 

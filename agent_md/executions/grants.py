@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NewType
 
 if TYPE_CHECKING:
-    from agent_md.executions.model import Execution, ExecutionId
+    from agent_md.executions.execution import Execution
+    from agent_md.executions.ids import ExecutionId
 
 __all__ = [
     "DEFAULT_UNTIL",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from agent_md.executions.model import EventType
+from agent_md.executions.states import EventType
 
 __all__ = [
     "LONGEST_RESULT",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from agent_md.executions.model import ExecutionId
+from agent_md.executions.ids import ExecutionId
 
 __all__ = ["Removable"]
 

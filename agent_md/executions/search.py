@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_md.executions.chat_messages import shown_text
-from agent_md.executions.model import EventType
+from agent_md.executions.states import EventType
 
 __all__ = ["says"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from agent_md.executions.model import Execution
+from agent_md.executions.execution import Execution
 
 __all__ = ["Session", "SessionStatus", "error_of"]
 

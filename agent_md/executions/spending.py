@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from agent_md.executions.model import TriggerKind
+from agent_md.executions.states import TriggerKind
 
 __all__ = [
     "DAILY_LIMIT",

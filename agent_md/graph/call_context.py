@@ -22,20 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from agent_md.errors import CallClosed, CancelRequested, ToolError, UnknownExecution
-from agent_md.executions.asked_again import first_id
-from agent_md.executions.model import (
-    Answer,
-    Call,
-    CallState,
-    ExecutionId,
-    NewRequest,
-    Position,
-    Request,
-    RequestId,
-    RequestKind,
-    RequestSource,
-    StepRecord,
-)
+from agent_md.executions.calls import Call, StepRecord
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.positions import Position
+from agent_md.executions.request_occurrences import first_id
+from agent_md.executions.requests import Answer, NewRequest, Request
+from agent_md.executions.states import CallState, RequestKind, RequestSource
 from agent_md.graph.run_context import RunContext
 from agent_md.sdk import Context, Pause, StepUnknown
 from agent_md.tools.base import Plan

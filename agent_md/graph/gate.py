@@ -15,19 +15,14 @@ from agent_md.agents.grant_rules import fits, proposed_rule
 from agent_md.agents.rules import Verdict, decide
 from agent_md.agents.spec import AgentSpec
 from agent_md.errors import InvalidArguments, ToolError
-from agent_md.executions.asked_again import id_of_occurrence
+from agent_md.executions.calls import Proposal
 from agent_md.executions.grants import Grant, GrantId, GrantOffer
-from agent_md.executions.model import (
-    Decision,
-    ExecutionId,
-    NewRequest,
-    Position,
-    Proposal,
-    RequestId,
-    RequestKind,
-    RequestSource,
-)
-from agent_md.graph.outcomes import tool_errors
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.positions import Position
+from agent_md.executions.request_occurrences import id_of_occurrence
+from agent_md.executions.requests import NewRequest
+from agent_md.executions.states import Decision, RequestKind, RequestSource
+from agent_md.graph.call_outcomes import tool_errors
 from agent_md.tools.base import Plan, Tool, tool_digest
 
 __all__ = ["NOT_ALLOWED", "confirmation", "edited_args", "edited_plan", "offer_of", "propose"]

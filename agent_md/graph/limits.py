@@ -10,9 +10,9 @@ from langchain_core.messages.tool import ToolCall
 
 from agent_md.agents.spec import RunSettings
 from agent_md.errors import LimitReached
-from agent_md.executions.model import Usage
+from agent_md.executions.execution import Usage
 from agent_md.graph.message_order import provider_shape
-from agent_md.models.endings import cut_reason
+from agent_md.models.finish_reasons import cut_reason
 from agent_md.tools.results import one_line
 
 __all__ = ["CUTS", "LOOP_LENGTH", "check_before_model_call", "count_calls", "not_run"]

@@ -8,7 +8,10 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, message_to_dict, messages_from_dict
 
-from agent_md.executions.model import Call, CallOutcome, ExecutionId, Position
+from agent_md.executions.calls import Call
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.positions import Position
+from agent_md.executions.states import CallOutcome
 
 __all__ = ["ai_id", "from_stored", "placeholder", "text_of", "to_stored", "tool_id", "tool_message", "turn_of"]
 

@@ -10,18 +10,20 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.tool import ToolCall
 
 from agent_md.errors import LimitReached, ModelFailed
+from agent_md.executions.execution import Usage
 from agent_md.executions.json_values import MAX_DEPTH, is_too_deep
-from agent_md.executions.model import CallOutcome, Usage, place_of_turn
+from agent_md.executions.positions import place_of_turn
 from agent_md.executions.spending import Verdict
+from agent_md.executions.states import CallOutcome
+from agent_md.graph.call_outcomes import EDITED
 from agent_md.graph.gate import propose
 from agent_md.graph.limits import check_before_model_call, count_calls, not_run
 from agent_md.graph.message_order import provider_shape
 from agent_md.graph.messages import ai_id, from_stored, placeholder, text_of, to_stored, turn_of
-from agent_md.graph.outcomes import EDITED
 from agent_md.graph.redacting import DeltaRedaction, redacted_proposals, with_marks
 from agent_md.graph.run_context import HandedOver, RunContext
 from agent_md.graph.state import ThreadState
-from agent_md.models.endings import cut_reason
+from agent_md.models.finish_reasons import cut_reason
 
 __all__ = ["ModelNode"]
 

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from langchain_core.messages.tool import ToolCall
 
-from agent_md.executions.model import NewRequest, Preview, Proposal, RequestSource
+from agent_md.executions.calls import Proposal
+from agent_md.executions.requests import NewRequest, Preview
+from agent_md.executions.states import RequestSource
 from agent_md.redaction import Redactor
 
 __all__ = ["DeltaRedaction", "redacted_proposals", "redacted_request", "with_marks"]

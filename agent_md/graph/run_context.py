@@ -10,9 +10,12 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage
 
 from agent_md.agents.spec import AgentSpec
-from agent_md.executions.model import Execution, ExecutionId, Usage
+from agent_md.executions.execution import Execution, Usage
+from agent_md.executions.ids import ExecutionId
 from agent_md.executions.spending import Budget
-from agent_md.ports import Journal, ProgressSink, Store
+from agent_md.ports.journal import Journal
+from agent_md.ports.progress import ProgressSink
+from agent_md.ports.store import Store
 from agent_md.redaction import Redactor
 from agent_md.tools.base import Tool
 

@@ -13,13 +13,13 @@ from langgraph.types import Command, StateSnapshot
 from langsmith import tracing_context
 
 from agent_md.errors import AgentmdError
-from agent_md.executions.model import RequestId
-from agent_md.executions.threads import thread_id
+from agent_md.executions.ids import RequestId
+from agent_md.executions.thread_names import thread_id
 from agent_md.graph.build import MODEL_NODE, build_graph
 from agent_md.graph.messages import ai_id, from_stored, text_of, tool_id, turn_of
 from agent_md.graph.run_context import RunContext
 from agent_md.graph.thread_view import OpenPause, TaskView, ThreadView
-from agent_md.models.endings import cut_reason
+from agent_md.models.finish_reasons import cut_reason
 from agent_md.stores.checkpoints import Checkpoints
 
 __all__ = ["Thread"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent_md.executions.model import RequestId
+from agent_md.executions.ids import RequestId
 
 __all__ = ["OpenPause", "TaskView", "ThreadView"]
 

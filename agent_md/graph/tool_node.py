@@ -23,24 +23,17 @@ from agent_md.errors import (
     UnknownGrant,
 )
 from agent_md.executions.answers import denial_text
+from agent_md.executions.calls import Call
 from agent_md.executions.grants import GrantId
-from agent_md.executions.model import (
-    Answer,
-    Call,
-    CallOutcome,
-    CallState,
-    Decision,
-    NewRequest,
-    Outcome,
-    Position,
-    Request,
-    RequestId,
-    RequestSource,
-)
+from agent_md.executions.ids import RequestId
+from agent_md.executions.positions import Position
+from agent_md.executions.requests import Answer, NewRequest, Request
+from agent_md.executions.states import CallOutcome, CallState, Decision, Outcome, RequestSource
 from agent_md.graph.call_context import RunningCall
+from agent_md.graph.call_outcomes import EDITED, MAY_HAVE_RUN, End, failed, tool_errors, unknown, with_steps
+from agent_md.graph.cut_off_calls import settle
 from agent_md.graph.gate import confirmation, offer_of
 from agent_md.graph.messages import placeholder, to_stored, tool_message
-from agent_md.graph.outcomes import EDITED, MAY_HAVE_RUN, End, failed, settle, tool_errors, unknown, with_steps
 from agent_md.graph.redacting import redacted_request
 from agent_md.graph.run_context import RunContext
 from agent_md.graph.state import CallTask

@@ -12,8 +12,8 @@ from langchain_core.messages import AIMessage, AIMessageChunk, InvalidToolCall, 
 from langchain_core.messages.tool import ToolCallChunk, invalid_tool_call, tool_call
 
 from agent_md.executions.json_values import parse_strictly
-from agent_md.models.endings import AnswerEnd, EndKind, end_of, worst_end
 from agent_md.models.failures import ProviderFailure
+from agent_md.models.finish_reasons import AnswerEnd, EndKind, end_of, worst_end
 
 __all__ = ["assemble"]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
+from agent_md.agents.placeholders import expand
 from agent_md.agents.spec import ModelRef, RunSettings
-from agent_md.agents.text import expand
 from agent_md.errors import MissingKey, UsageError
 from agent_md.models.failures import Trouble
 from agent_md.models.script_file import load_script

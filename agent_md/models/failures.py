@@ -15,7 +15,7 @@ from enum import Enum, auto
 from typing import Any
 
 from agent_md.errors import ModelFailed
-from agent_md.executions.texts import bounded
+from agent_md.executions.error_text import bounded
 
 __all__ = [
     "Failure",

@@ -12,7 +12,7 @@ from pathlib import Path
 from agent_md.agents.defaults import PROVIDERS
 from agent_md.agents.files import Unreadable, decode, read_file
 from agent_md.agents.spec import ModelRef
-from agent_md.agents.yamltree import MAX_BYTES, Node
+from agent_md.agents.yaml_positions import MAX_BYTES, Node
 from agent_md.errors import ConfigInvalid
 from agent_md.models.yaml_values import NodeReader
 

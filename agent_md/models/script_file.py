@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent_md.agents.files import file_stamp, touched_lately
-from agent_md.agents.yamltree import Node
+from agent_md.agents.yaml_positions import Node
 from agent_md.errors import UsageError
-from agent_md.executions.model import Request, RequestKind
+from agent_md.executions.requests import Request
+from agent_md.executions.states import RequestKind
 from agent_md.models.text_pattern import TextPattern
 from agent_md.models.yaml_values import MAX_BYTES, NodeReader
 

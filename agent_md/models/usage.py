@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent_md.agents.spec import ModelRef
-from agent_md.executions.model import Usage
+from agent_md.executions.execution import Usage
 from agent_md.models.pricing import Price, Prices, price_of
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Typed values of scripts and price files, which end with their first mistake.
 
-The text is read by the one reader of YAML, `agents/yamltree.py`.
+The text is read by the one reader of YAML, `agents/yaml_positions.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from typing import Any, NoReturn, TypeVar
 
 from agent_md.agents.source import Source
-from agent_md.agents.yamltree import Mapping, Node, Scalar, Sequence, load_mapping
+from agent_md.agents.yaml_positions import Mapping, Node, Scalar, Sequence, load_mapping
 from agent_md.errors import UsageError
 from agent_md.models.text_pattern import TextPattern
 

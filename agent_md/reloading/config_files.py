@@ -12,7 +12,7 @@ from typing import Any
 from agent_md.agents.files import file_stamp
 from agent_md.errors import ConfigInvalid
 from agent_md.models.pricing import Prices, load_prices
-from agent_md.ports import Clock
+from agent_md.ports.clock import Clock
 from agent_md.reloading.loop import Announcement, News
 from agent_md.settings import KEYS, Settings, load_settings
 

@@ -11,7 +11,7 @@ from agent_md.reloading.agent_files import AgentFiles
 from agent_md.reloading.config_files import ConfigFiles, UseSettings
 from agent_md.reloading.loop import Announce, ReloadLoop
 from agent_md.reloading.tool_files import ToolFiles
-from agent_md.tools.kept_tools import KeptTools
+from agent_md.tools.last_good_modules import KeptTools
 
 __all__ = ["Reloading", "follow_files"]
 

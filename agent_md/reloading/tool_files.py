@@ -11,7 +11,7 @@ from typing import Any
 from agent_md.agents.files import file_stamp
 from agent_md.agents.registry import Registry
 from agent_md.reloading.loop import Announcement, News, folders_below
-from agent_md.tools.kept_tools import KeptTools
+from agent_md.tools.last_good_modules import KeptTools
 from agent_md.tools.tool_modules import ModuleUnusable, ToolModule
 
 __all__ = ["ToolFiles"]

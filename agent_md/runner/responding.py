@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from agent_md.errors import AnswerRefused, NeverAsked, SeveralOpen, ToolError, UnknownRequest, UsageError
 from agent_md.executions.answers import validate_response, without_shown_args
-from agent_md.executions.asked_again import is_retractable, retracted
+from agent_md.executions.execution import Execution
 from agent_md.executions.grants import GrantScope
-from agent_md.executions.model import Execution, Request, RequestKind
-from agent_md.ports import NewAnswer
-from agent_md.runner.granting import new_grant, remembered
+from agent_md.executions.request_occurrences import is_retractable, retracted
+from agent_md.executions.requests import Request
+from agent_md.executions.states import RequestKind
+from agent_md.ports.store import NewAnswer
+from agent_md.runner.record_grant import new_grant, remembered
 
 if TYPE_CHECKING:
     from agent_md.tools.base import Plan

@@ -6,8 +6,10 @@ import uuid
 from typing import Any
 
 from agent_md.errors import DrivenElsewhere, UsageError
-from agent_md.executions.model import CallOutcome, Execution, Status, place_of_call
-from agent_md.ports import Store
+from agent_md.executions.execution import Execution
+from agent_md.executions.positions import place_of_call
+from agent_md.executions.states import CallOutcome, Status
+from agent_md.ports.store import Store
 
 __all__ = ["first_messages_again", "what_ran"]
 

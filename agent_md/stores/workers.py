@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent_md.errors import StateDirUnusable
-from agent_md.executions.model import WorkerId
+from agent_md.executions.ids import WorkerId
 from agent_md.shortages import refuse_if_none_left
 from agent_md.system import SYSTEM
 

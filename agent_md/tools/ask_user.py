@@ -7,7 +7,8 @@ from typing import Any
 
 from agent_md import sdk
 from agent_md.executions.answers import denial_text
-from agent_md.executions.model import CallEffect, Outcome, RequestKind
+from agent_md.executions.requests import CallEffect
+from agent_md.executions.states import Outcome, RequestKind
 from agent_md.tools.arguments import action_digest, check_arguments, object_schema, refuse_arguments
 from agent_md.tools.base import Plan, Settled, SettledState, ToolOptions
 

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from agent_md import sdk
-from agent_md.executions.model import CallEffect
 from agent_md.executions.questions import QUESTIONS_SCHEMA, checked_questions
+from agent_md.executions.requests import CallEffect
 from agent_md.tools.arguments import action_digest, check_arguments, object_schema, refuse_arguments
 from agent_md.tools.base import Plan, Settled, SettledState, ToolOptions
 

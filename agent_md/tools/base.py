@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from agent_md.errors import ToolError
-from agent_md.executions.model import CallEffect, Preview, ToolSource
+from agent_md.executions.requests import CallEffect, Preview, ToolSource
 from agent_md.sdk import ToolOptions
 
 __all__ = [

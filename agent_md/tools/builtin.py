@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent_md.tools.ask_user import AskUser
 from agent_md.tools.ask_user_question import AskUserQuestion
 from agent_md.tools.base import Tool, declared_digest
-from agent_md.tools.changes import FileDelete, FileEdit, FileMove, FileWrite
+from agent_md.tools.file_changes import FileDelete, FileEdit, FileMove, FileWrite
 from agent_md.tools.files import FileRead
 from agent_md.tools.globbing import FileGlob, Hidden, nothing_hidden
 from agent_md.tools.long_results import ResultRead

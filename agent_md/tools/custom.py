@@ -12,16 +12,16 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from agent_md.errors import AgentFileInvalid, ToolError
-from agent_md.executions.model import CallEffect, ToolSource
+from agent_md.executions.requests import CallEffect, ToolSource
 from agent_md.sdk import OPTIONS_ATTRIBUTE
 from agent_md.tools.arguments import action_digest
 from agent_md.tools.base import Plan, Settled, SettledState, TargetChanged, Tool, ToolOptions
-from agent_md.tools.injected import check_callable, with_injected
-from agent_md.tools.kept_tools import KeptTools, read_source
+from agent_md.tools.injected_arguments import check_callable, with_injected
+from agent_md.tools.langchain_call import on_thread_of, result_of, run_langchain_tool
 from agent_md.tools.langchain_schema import parameters_of, validate_with
+from agent_md.tools.last_good_modules import KeptTools, read_source
 from agent_md.tools.module_hints import awaited_requests, instead_of, never_made
 from agent_md.tools.results import one_line
-from agent_md.tools.running import on_thread_of, result_of, run_langchain_tool
 from agent_md.tools.threads import ToolThreads
 from agent_md.tools.tool_modules import ModuleUnusable, Source, ToolModule
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_md.executions.model import CallEffect, Preview
+from agent_md.executions.requests import CallEffect, Preview
 from agent_md.tools.arguments import action_digest, check_arguments, object_schema, refuse_arguments
 from agent_md.tools.base import Plan, Settled, SettledState, ToolOptions
+from agent_md.tools.bounded_read import Reading
 from agent_md.tools.file_work import Commit, carry_out
 from agent_md.tools.pinned_path import open_pinned
-from agent_md.tools.reading import Reading
 from agent_md.tools.sandbox import Sandbox
 from agent_md.tools.threads import ToolThreads
 

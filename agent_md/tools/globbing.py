@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from agent_md.executions.model import Preview
+from agent_md.executions.requests import Preview
 from agent_md.tools.arguments import action_digest, object_schema
 from agent_md.tools.base import Plan, ToolOptions
 from agent_md.tools.file_work import Commit

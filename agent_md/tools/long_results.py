@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agent_md.errors import ToolError
-from agent_md.executions.model import CallEffect
+from agent_md.executions.requests import CallEffect
 from agent_md.sdk import current_call
 from agent_md.tools.arguments import action_digest, check_arguments, object_schema
 from agent_md.tools.base import Plan, Settled, SettledState, ToolOptions

@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import Any
 
 from agent_md.errors import AgentmdError
-from agent_md.ports import Clock
+from agent_md.ports.clock import Clock
 from agent_md.triggers.schedules import Scheduler
-from agent_md.triggers.starting import FiringStarter
+from agent_md.triggers.start_or_skip import FiringStarter
 
 __all__ = ["TriggerLoop"]
 

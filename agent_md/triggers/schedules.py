@@ -14,8 +14,9 @@ from agent_md.agents.names import name_key
 from agent_md.agents.registry import Registry
 from agent_md.agents.spec import AgentSpec, Trigger
 from agent_md.executions.firings import Followed, NewFiring, slot_key
-from agent_md.executions.model import TriggerKind
-from agent_md.ports import Clock, Firings
+from agent_md.executions.states import TriggerKind
+from agent_md.ports.clock import Clock
+from agent_md.ports.firings import Firings
 from agent_md.triggers.fire_times import fires, zone_of
 from agent_md.triggers.pauses import paused_by
 

@@ -6,8 +6,9 @@ import time
 
 from agent_md.agents.spec import AgentSpec
 from agent_md.executions.firings import FiringState, TriggerState
-from agent_md.executions.model import Status
-from agent_md.ports import Clock, Store
+from agent_md.executions.states import Status
+from agent_md.ports.clock import Clock
+from agent_md.ports.store import Store
 from agent_md.triggers.pauses import paused_by
 from agent_md.triggers.schedules import next_fire
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent_md.agents.spec import Trigger
 from agent_md.errors import ToolError
-from agent_md.ports import Clock
+from agent_md.ports.clock import Clock
 from agent_md.tools.forbidden import real_path
 from agent_md.tools.globbing import FileSearch, PathPattern
 from agent_md.tools.pinned_path import ABSENT, PinnedPath, open_pinned

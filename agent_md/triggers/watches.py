@@ -15,8 +15,9 @@ from pathlib import Path
 from agent_md.agents.names import name_key
 from agent_md.agents.spec import AgentSpec
 from agent_md.executions.firings import FileState, Followed, NewFiring, ToolRun, Written
-from agent_md.executions.model import TriggerKind
-from agent_md.ports import Clock, Firings
+from agent_md.executions.states import TriggerKind
+from agent_md.ports.clock import Clock
+from agent_md.ports.firings import Firings
 from agent_md.tools.builtin import BUILTIN_NAMES
 from agent_md.tools.pinned_path import ABSENT
 from agent_md.tools.sandbox import Sandbox

@@ -10,14 +10,18 @@ from typing import Any
 
 from agent_md.agents.spec import AgentSpec
 from agent_md.errors import StoreError, UnknownExecution, UnknownSession
+from agent_md.executions.calls import Call
 from agent_md.executions.chat_messages import chat_message
 from agent_md.executions.deliveries import MESSAGE_TARGET, Delivery, HookEvent
-from agent_md.executions.model import Call, Execution, HookTarget, Request
-from agent_md.executions.views import interrupt_view, unknown_call_view
-from agent_md.ports import Clock, Outbox, Store
+from agent_md.executions.execution import Execution, HookTarget
+from agent_md.executions.requests import Request
+from agent_md.executions.session_interrupts import interrupt_view, unknown_call_view
+from agent_md.ports.clock import Clock
+from agent_md.ports.outbox import Outbox
+from agent_md.ports.store import Store
 from agent_md.webhooks.body import body_of, told_in
 from agent_md.webhooks.post import NotAllowed, NotSent, Post, Reply
-from agent_md.webhooks.schedule import next_attempt
+from agent_md.webhooks.retry_delays import next_attempt
 from agent_md.webhooks.signing import headers_for
 from agent_md.webhooks.targets import filled, notify_target
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_md.executions.chat_messages import reply
 from agent_md.executions.deliveries import HookEvent
-from agent_md.executions.model import Execution
+from agent_md.executions.execution import Execution
 from agent_md.executions.sessions import SessionStatus, error_of
 
 __all__ = ["body_of", "told_in"]

@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterator
 from agent_md.agents.spec import AgentSpec
 from agent_md.errors import UnknownExecution
 from agent_md.executions.deliveries import HookEvent, NewDelivery, event_id_of
-from agent_md.executions.model import CallOutcome, Event, EventType, Execution, RequestId, Status
-from agent_md.ports import Outbox, Store
+from agent_md.executions.execution import Event, Execution
+from agent_md.executions.ids import RequestId
+from agent_md.executions.states import CallOutcome, EventType, Status
+from agent_md.ports.outbox import Outbox
+from agent_md.ports.store import Store
 from agent_md.webhooks.targets import lane_of, named_targets
 
 __all__ = ["Deriver"]

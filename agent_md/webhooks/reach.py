@@ -9,7 +9,7 @@ from contextlib import suppress
 import httpx
 
 from agent_md.errors import AddressRefused, UsageError
-from agent_md.executions.model import HookTarget
+from agent_md.executions.execution import HookTarget
 from agent_md.outbound.addresses import plain_host
 from agent_md.outbound.transport import Resolve, allowed_addresses, resolve
 

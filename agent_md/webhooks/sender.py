@@ -11,8 +11,9 @@ from typing import Protocol
 
 from agent_md.errors import AgentmdError
 from agent_md.executions.deliveries import Delivery
-from agent_md.executions.model import WorkerId
-from agent_md.ports import Clock, Outbox
+from agent_md.executions.ids import WorkerId
+from agent_md.ports.clock import Clock
+from agent_md.ports.outbox import Outbox
 from agent_md.webhooks.attempts import Attempts
 from agent_md.webhooks.derive import Deriver
 

@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from agent_md.agents import formats
+from agent_md.agents import value_formats
 from agent_md.agents.spec import AgentSpec, NotifyTarget
 from agent_md.errors import UsageError
 from agent_md.executions.deliveries import MESSAGE_TARGET, HookEvent
-from agent_md.executions.model import HookTarget
+from agent_md.executions.execution import HookTarget
 from agent_md.webhooks.signing import check_token, key_of
 
 __all__ = ["check_target", "filled", "lane_of", "named_targets", "notify_target", "value_of"]
@@ -28,7 +28,7 @@ def check_target(target: HookTarget) -> HookTarget:
     Raises UsageError, whose text shows neither token nor secret.
     """
     try:
-        formats.hook_url(target.url)
+        value_formats.hook_url(target.url)
         if len(target.url) > _LONGEST_URL:
             raise ValueError(f"the address is longer than {_LONGEST_URL} characters")
         httpx.URL(target.url)  # of names that are not ASCII not all are names of hosts

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.ports import Journal, Store
+from agent_md.ports.journal import Journal
+from agent_md.ports.store import Store
 from agent_md.stores.sqlite.store import SqliteStore
 from tests.support.clock import ManualClock
 from tests.support.memory_store import MemoryStore

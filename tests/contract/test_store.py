@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from agent_md.errors import ConversationWaiting, UnknownExecution
-from agent_md.executions.model import EventType, ExecutionId, NewExecution, Outcome, Status, TriggerKind
-from agent_md.ports import Ending, Store
+from agent_md.executions.execution import NewExecution
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import EventType, Outcome, Status, TriggerKind
+from agent_md.ports.journal import Ending
+from agent_md.ports.store import Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import (
     SPEC,

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from agent_md.errors import AnswerConflict, UnknownRequest
-from agent_md.executions.model import Claim, EventType, Outcome, RequestId, RequestKind, Status
-from agent_md.ports import NewAnswer, Store
+from agent_md.executions.execution import Claim
+from agent_md.executions.ids import RequestId
+from agent_md.executions.states import EventType, Outcome, RequestKind, Status
+from agent_md.ports.store import NewAnswer, Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import (
     W1,

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from agent_md.errors import UnknownExecution
-from agent_md.executions.model import Claim, ExecutionId, Outcome, Status
-from agent_md.ports import Store
+from agent_md.executions.execution import Claim
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import Outcome, Status
+from agent_md.ports.store import Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import (
     W1,

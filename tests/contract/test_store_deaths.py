@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
-from agent_md.executions.model import BETWEEN, CallState, Execution, Position, Status, WorkerId, place_of_turn
-from agent_md.ports import Journal, Store
+from agent_md.executions.execution import Execution
+from agent_md.executions.ids import WorkerId
+from agent_md.executions.positions import BETWEEN, Position, place_of_turn
+from agent_md.executions.states import CallState, Status
+from agent_md.ports.journal import Journal
+from agent_md.ports.store import Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import (
     FIRST,

@@ -10,18 +10,12 @@ from typing import Any
 import pytest
 
 from agent_md.errors import ClaimLost
-from agent_md.executions.model import (
-    CallOutcome,
-    CallState,
-    Claim,
-    EventType,
-    Outcome,
-    Position,
-    RequestId,
-    Status,
-    Usage,
-)
-from agent_md.ports import Ending, Journal, Store
+from agent_md.executions.execution import Claim, Usage
+from agent_md.executions.ids import RequestId
+from agent_md.executions.positions import Position
+from agent_md.executions.states import CallOutcome, CallState, EventType, Outcome, Status
+from agent_md.ports.journal import Ending, Journal
+from agent_md.ports.store import Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import (
     FIRST,

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from agent_md.errors import ClaimLost
-from agent_md.executions.model import (
-    CallEffect,
-    CallState,
-    Claim,
-    RequestId,
-)
-from agent_md.ports import Journal, Store
+from agent_md.executions.execution import Claim
+from agent_md.executions.ids import RequestId
+from agent_md.executions.requests import CallEffect
+from agent_md.executions.states import CallState
+from agent_md.ports.journal import Journal
+from agent_md.ports.store import Store
 from tests.support.scenes import (
     FIRST,
     W1,

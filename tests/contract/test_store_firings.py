@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from agent_md.errors import ConversationWaiting, FiringDecided
+from agent_md.executions.execution import Execution, NewExecution
 from agent_md.executions.firings import Firing, FiringState, Followed, NewFiring
-from agent_md.executions.model import Execution, NewExecution, TriggerKind
-from agent_md.ports import Store
+from agent_md.executions.states import TriggerKind
+from agent_md.ports.store import Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import SPEC, human, parked
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from agent_md.executions.given_answers import AnswerFilter
-from agent_md.executions.model import Outcome, RequestId
-from agent_md.ports import Store
+from agent_md.executions.ids import RequestId
+from agent_md.executions.states import Outcome
+from agent_md.ports.store import Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import W1, abort, approve, begin, deny, journal_of, parked, succeed
 

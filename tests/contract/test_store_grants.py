@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from agent_md.errors import AnswerConflict, GrantLapsed, UnknownGrant
+from agent_md.executions.execution import Claim, Execution
 from agent_md.executions.grants import Grant, GrantEnd, GrantId, GrantOffer, GrantScope, NewGrant
-from agent_md.executions.model import Claim, Decision, Execution, ExecutionId, Outcome, Position, RequestId, Status
-from agent_md.ports import NewAnswer, Store
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.positions import Position
+from agent_md.executions.states import Decision, Outcome, Status
+from agent_md.ports.store import NewAnswer, Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import (
     FIRST,

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from agent_md.errors import FiringDecided
+from agent_md.executions.execution import Execution, NewExecution
 from agent_md.executions.firings import Firing, FiringState, NewFiring
-from agent_md.executions.model import Execution, NewExecution, TriggerKind
-from agent_md.ports import Store
+from agent_md.executions.states import TriggerKind
+from agent_md.ports.store import Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import SPEC, W1, human, succeed
 

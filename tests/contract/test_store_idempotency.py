@@ -9,8 +9,9 @@ from threading import Barrier
 import pytest
 
 from agent_md.errors import ConversationWaiting, IdempotencyMismatch
-from agent_md.executions.model import Execution, NewExecution, Status, TriggerKind
-from agent_md.ports import Idempotency, Store
+from agent_md.executions.execution import Execution, NewExecution
+from agent_md.executions.states import Status, TriggerKind
+from agent_md.ports.store import Idempotency, Store
 from tests.support.scenes import SPEC, W1, human, parked, succeed
 
 KEY = Idempotency("key", "body")

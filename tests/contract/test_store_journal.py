@@ -8,21 +8,14 @@ from typing import Any
 import pytest
 
 from agent_md.errors import CallClosed, CancelRequested
-from agent_md.executions.model import (
-    CallEffect,
-    CallOutcome,
-    CallState,
-    Decision,
-    EventType,
-    Position,
-    Preview,
-    RequestId,
-    RequestKind,
-    RequestSource,
-    StepRecord,
-    Usage,
-)
-from agent_md.ports import Journal, Store
+from agent_md.executions.calls import StepRecord
+from agent_md.executions.execution import Usage
+from agent_md.executions.ids import RequestId
+from agent_md.executions.positions import Position
+from agent_md.executions.requests import CallEffect, Preview
+from agent_md.executions.states import CallOutcome, CallState, Decision, EventType, RequestKind, RequestSource
+from agent_md.ports.journal import Journal
+from agent_md.ports.store import Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import (
     FIRST,

@@ -8,8 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from agent_md.executions.deliveries import MESSAGE_TARGET, Delivery, HookEvent, NewDelivery
-from agent_md.executions.model import ExecutionId, HookTarget, NewExecution, RequestId, TriggerKind, WorkerId
-from agent_md.ports import Outbox, Store
+from agent_md.executions.execution import HookTarget, NewExecution
+from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
+from agent_md.executions.states import TriggerKind
+from agent_md.ports.outbox import Outbox
+from agent_md.ports.store import Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import SPEC, W1, W2, begin, human
 from tests.support.workers import FakeWorkers

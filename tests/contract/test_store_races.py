@@ -11,8 +11,11 @@ from typing import Any, TypeVar
 import pytest
 
 from agent_md.errors import AnswerConflict, AnswerRetracted, ClaimLost, ConversationWaiting, NotRetractable
-from agent_md.executions.model import Answer, Claim, Outcome, RequestId, Status, WorkerId
-from agent_md.ports import Store
+from agent_md.executions.execution import Claim
+from agent_md.executions.ids import RequestId, WorkerId
+from agent_md.executions.requests import Answer
+from agent_md.executions.states import Outcome, Status
+from agent_md.ports.store import Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import FIRST, W1, approve, ask, begin, deny, journal_of, parked, record, succeed, types_of
 from tests.support.workers import FakeWorkers

@@ -8,10 +8,12 @@ import pytest
 
 from agent_md.errors import IdempotencyMismatch, UnknownExecution, UnknownRequest
 from agent_md.executions.deliveries import HookEvent, NewDelivery
+from agent_md.executions.execution import Execution, NewExecution, Usage
 from agent_md.executions.firings import FiringState, NewFiring
-from agent_md.executions.model import Execution, ExecutionId, NewExecution, TriggerKind, Usage
-from agent_md.executions.threads import owner_of, thread_id
-from agent_md.ports import Idempotency, Store
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import TriggerKind
+from agent_md.executions.thread_names import owner_of, thread_id
+from agent_md.ports.store import Idempotency, Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import SPEC, W1, W2, approve, begin, human, journal_of, parked, record, succeed
 

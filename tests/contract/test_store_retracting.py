@@ -10,17 +10,10 @@ import pytest
 
 from agent_md.errors import AnswerRetracted, NothingToRetract, NotRetractable, UnknownRequest
 from agent_md.executions.grants import GrantEnd, GrantScope, NewGrant
-from agent_md.executions.model import (
-    CallOutcome,
-    CallState,
-    EventType,
-    Outcome,
-    RequestId,
-    RequestKind,
-    RequestSource,
-    Status,
-)
-from agent_md.ports import Ending, Journal, NewAnswer, Store
+from agent_md.executions.ids import RequestId
+from agent_md.executions.states import CallOutcome, CallState, EventType, Outcome, RequestKind, RequestSource, Status
+from agent_md.ports.journal import Ending, Journal
+from agent_md.ports.store import NewAnswer, Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import (
     FIRST,

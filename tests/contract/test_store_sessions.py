@@ -18,19 +18,13 @@ from agent_md.errors import (
     UnknownRequest,
     UnknownSession,
 )
-from agent_md.executions.model import (
-    CallOutcome,
-    CallState,
-    Execution,
-    ExecutionId,
-    NewExecution,
-    Position,
-    RequestId,
-    Status,
-    TriggerKind,
-)
+from agent_md.executions.execution import Execution, NewExecution
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.positions import Position
 from agent_md.executions.sessions import SessionStatus
-from agent_md.ports import Ending, Store
+from agent_md.executions.states import CallOutcome, CallState, Status, TriggerKind
+from agent_md.ports.journal import Ending
+from agent_md.ports.store import Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import (
     SPEC,

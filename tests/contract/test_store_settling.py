@@ -7,8 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from agent_md.errors import NothingToSettle, SettledOtherwise, UnknownCall, UnknownExecution
-from agent_md.executions.model import CallOutcome, CallState, Execution, ExecutionId, Position, Settlement
-from agent_md.ports import Journal, Store
+from agent_md.executions.calls import Settlement
+from agent_md.executions.execution import Execution
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.positions import Position
+from agent_md.executions.states import CallOutcome, CallState
+from agent_md.ports.journal import Journal
+from agent_md.ports.store import Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import FIRST, begin, finish_call, journal_of, proposal, record, snapshot, succeed, tool
 

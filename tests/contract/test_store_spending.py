@@ -12,9 +12,11 @@ import pytest
 
 from agent_md.errors import BudgetSpent, ConversationWaiting
 from agent_md.executions.costs import Cost, CostBy
-from agent_md.executions.model import Execution, NewExecution, Status, TriggerKind, Usage
+from agent_md.executions.execution import Execution, NewExecution, Usage
 from agent_md.executions.spending import Budget, DayLimit, RefusalKind, Scope, Verdict
-from agent_md.ports import Ending, Journal, Store
+from agent_md.executions.states import Status, TriggerKind
+from agent_md.ports.journal import Ending, Journal
+from agent_md.ports.store import Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import SPEC, W1, W2, begin, human, journal_of, parked, record
 from tests.support.workers import FakeWorkers

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent_md.executions.model import (
-    Status,
-    Usage,
-)
-from agent_md.ports import Ending, Journal, Store
+from agent_md.executions.execution import Usage
+from agent_md.executions.states import Status
+from agent_md.ports.journal import Ending, Journal
+from agent_md.ports.store import Store
 from tests.support.scenes import (
     FIRST,
     ai,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+from agent_md.executions.execution import NewExecution
 from agent_md.executions.firings import FileState, NewFiring, ToolRun, Written
-from agent_md.executions.model import CallEffect, NewExecution, Position, TriggerKind
-from agent_md.ports import Store
+from agent_md.executions.positions import Position
+from agent_md.executions.requests import CallEffect
+from agent_md.executions.states import TriggerKind
+from agent_md.ports.store import Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import FIRST, SPEC, W1, begin, finish_call, human, journal_of, proposal, record, succeed
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from agent_md.errors import StateDirUnusable
-from agent_md.executions.model import WorkerId
+from agent_md.executions.ids import WorkerId
 from agent_md.stores.workers import LockWorkers
 
 ROOT = Path(__file__).parents[2]

@@ -16,10 +16,11 @@ import typer
 
 from agent_md import errors, sdk
 from agent_md.agents.defaults import Defaults
-from agent_md.agents.fields import FIELDS, RESERVED, parse_agent
+from agent_md.agents.parse_spec import FIELDS, RESERVED, parse_agent
 from agent_md.cli.main import app
-from agent_md.errors import AgentmdError, codes_of
-from agent_md.executions.model import CallOutcome, EventType, Outcome, RequestKind, Status
+from agent_md.error_codes import codes_of
+from agent_md.errors import AgentmdError
+from agent_md.executions.states import CallOutcome, EventType, Outcome, RequestKind, Status
 from agent_md.models.pricing import load_prices
 from agent_md.models.script_file import load_script
 from agent_md.reloading.config_files import NEEDS_RESTART

@@ -10,14 +10,15 @@ from typing import Any, cast
 
 import pytest
 
-from agent_md.agents.fields import FIELDS, RESERVED
+from agent_md.agents.parse_spec import FIELDS, RESERVED
 from agent_md.api.application import make_application
 from agent_md.api.context import ServerContext
 from agent_md.api.session_schemas import Webhook
 from agent_md.cli.exit_codes import EXIT_OF
-from agent_md.errors import AgentmdError, codes_of
+from agent_md.error_codes import codes_of
+from agent_md.errors import AgentmdError
 from agent_md.executions.deliveries import HookEvent
-from agent_md.executions.model import EventType
+from agent_md.executions.states import EventType
 from agent_md.settings import KEYS
 from agent_md.webhooks.body import body_of
 from tests.support.documents import ROOT, Document

@@ -38,7 +38,7 @@ def test_every_route_is_documented_with_its_status_codes_and_no_other() -> None:
 def test_every_event_of_a_stream_is_documented() -> None:
     source = "".join(
         (ROOT / f"agent_md/api/{name}.py").read_text(encoding="utf-8")
-        for name in ("sse", "streams", "session_stream", "context")
+        for name in ("sse", "event_streams", "session_stream", "context")
     )
     told = set(re.findall(r'(?:sse_message|announce)\(\s*"(\w+)"', source))
     assert len(told) >= 8

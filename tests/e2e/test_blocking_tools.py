@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import CallOutcome, Execution, ExecutionId, Status
+from agent_md.executions.execution import Execution
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import CallOutcome, Status
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.chatting import say
 from tests.support.server import Server, run

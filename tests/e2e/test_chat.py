@@ -9,8 +9,8 @@ import uuid
 import pytest
 
 from agent_md.cli.command_context import login
-from agent_md.executions.model import Status, TriggerKind
 from agent_md.executions.sessions import SessionStatus
+from agent_md.executions.states import Status, TriggerKind
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.chatting import on_screen, ready, say
 from tests.support.gates import GATES, open_gate, until_begun

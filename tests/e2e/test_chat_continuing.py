@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent_md.executions.model import CallOutcome, ExecutionId, Status, TriggerKind
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import CallOutcome, Status, TriggerKind
 from tests.support.agent_folder import AgentFolder
 from tests.support.chatting import Piped, on_screen, ready, say
 from tests.support.forked_terminal import ForkedTerminal

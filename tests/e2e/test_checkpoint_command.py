@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from agent_md.cli.commands.checkpoint import size_text
-from agent_md.executions.model import Status
-from agent_md.executions.threads import owner_of
+from agent_md.executions.states import Status
+from agent_md.executions.thread_names import owner_of
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.many_executions import age, copy_execution, thread_names
 from tests.support.server import Server

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import CallOutcome
+from agent_md.executions.states import CallOutcome
 from agent_md.webhooks.signing import headers_for
 from tests.support.agent_folder import AgentFolder
 from tests.support.chatting import on_screen, say

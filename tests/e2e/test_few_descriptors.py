@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agent_md.executions.model import Status
+from agent_md.executions.states import Status
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.processes import Finished
 

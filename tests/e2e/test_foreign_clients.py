@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from agent_md.executions.model import Status
+from agent_md.executions.states import Status
 from tests.support.server import Server, respond, run, wait_for
 from tests.support.sessions import WORKER, Talk, talking_world
 from tests.support.world import World

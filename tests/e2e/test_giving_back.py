@@ -19,7 +19,9 @@ from agent_md.cli.commands.server import start_anew
 from agent_md.cli.drive.drive_or_follow import attend
 from agent_md.cli.drive.event_follower import Showing
 from agent_md.cli.drive.run_output import choose_output
-from agent_md.executions.model import Claim, Execution, ExecutionId, Status
+from agent_md.executions.execution import Claim, Execution
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import Status
 from tests.support.children import leave_after, open_streams
 from tests.support.processes import preload
 from tests.support.server import Client

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_md.cli.command_context import login
-from agent_md.executions.model import Status
+from agent_md.executions.states import Status
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.server import Server, respond, run, wait_for
 from tests.support.sessions import Talk

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from agent_md.api.guard import BODY_LIMIT
-from agent_md.executions.model import TriggerKind
+from agent_md.executions.states import TriggerKind
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.hooks import SECRET, github, standard
 from tests.support.server import Server, respond, wait_for

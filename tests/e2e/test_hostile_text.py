@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from agent_md.executions.model import ExecutionId, Outcome
-from agent_md.ports import NewAnswer
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import Outcome
+from agent_md.ports.store import NewAnswer
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.hostile import HOSTILE, LONG, assert_literal, assert_shown, stored, strings_of
 

@@ -9,7 +9,8 @@ from typing import Any
 import langchain_google_genai  # noqa: F401 - so that forks have it
 import pytest
 
-from agent_md.executions.model import ExecutionId, Status
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import Status
 from tests.support.agent_folder import AgentFolder
 from tests.support.chatting import ready, say
 from tests.support.forked_terminal import ForkedTerminal

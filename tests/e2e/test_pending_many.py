@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent_md.agents.registry import scan
-from agent_md.executions.model import Claim, NewExecution, TriggerKind
+from agent_md.executions.execution import Claim, NewExecution
+from agent_md.executions.states import TriggerKind
 from agent_md.settings import load_settings
 from agent_md.stores.sqlite.store import SqliteStore
 from tests.support.agent_folder import AgentFolder

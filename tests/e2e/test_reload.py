@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from agent_md.executions.execution import Execution
 from agent_md.executions.firings import FiringState
-from agent_md.executions.model import Execution
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.server import Server, run, take, wait_for
 from tests.support.waiting import until

@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from agent_md.executions.model import Outcome, Status
-from agent_md.ports import NewAnswer
+from agent_md.executions.states import Outcome, Status
+from agent_md.ports.store import NewAnswer
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.gates import GATES, open_gate, until_begun
 from tests.support.processes import Finished

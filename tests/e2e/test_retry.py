@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import ExecutionId, Status, TriggerKind
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import Status, TriggerKind
 from tests.support.processes import preload
 from tests.support.server import Server, wait_for
 from tests.support.world import World

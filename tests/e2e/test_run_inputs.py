@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import ExecutionId
+from agent_md.executions.ids import ExecutionId
 from tests.support.agent_folder import AgentFolder, call
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent_md.executions.firings import FiringState
-from agent_md.executions.model import Status, TriggerKind
+from agent_md.executions.states import Status, TriggerKind
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.cron_oracle import fires_between
 from tests.support.server import Server

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_md.executions.model import Outcome, Status
+from agent_md.executions.states import Outcome, Status
 from tests.support.agent_folder import AgentFolder, call
 
 DELETE = call("file_delete", path="a.txt")

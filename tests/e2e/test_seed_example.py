@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_md.cli.command_context import login
-from agent_md.executions.model import Status
+from agent_md.executions.states import Status
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.terminal import Terminal
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from agent_md.api.address import ServerLock
-from agent_md.executions.model import ExecutionId, Status
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import Status
 from tests.support.forked_terminal import ForkedTerminal
 from tests.support.server import SERVED_SCRIPT, Server, respond, run, take, wait_for
 from tests.support.waiting import until

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.ports import Journal
+from agent_md.ports.journal import Journal
 from agent_md.stores.workers import LockWorkers
 from tests.support.scenes import ask, begin, journal_of
 from tests.support.server import Answer, Server

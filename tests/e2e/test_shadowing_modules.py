@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import agent_md
-from agent_md.executions.model import Status
+from agent_md.executions.states import Status
 from tests.support.agent_folder import AgentFolder, call
 
 _NAMES = ("yaml", "typer", "sitecustomize", "agent_md")

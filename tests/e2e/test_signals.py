@@ -9,7 +9,7 @@ import time
 import pytest
 
 from agent_md.cli.command_context import login
-from agent_md.executions.model import Outcome, Status
+from agent_md.executions.states import Outcome, Status
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.forked_terminal import ForkedTerminal
 from tests.support.gates import GATES, open_gate, until_begun

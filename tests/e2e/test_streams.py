@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import Status
+from agent_md.executions.states import Status
 from tests.support.agent_folder import AgentFolder, call
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agent_md.executions.model import Status
+from agent_md.executions.states import Status
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.structured import DATABASE, FEATURES, option, question
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_md.cli.command_context import login
-from agent_md.executions.model import Status
+from agent_md.executions.states import Status
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.gates import GATES, open_gate, until_begun
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_md.executions.model import CallOutcome, Status
+from agent_md.executions.states import CallOutcome, Status
 from agent_md.tools.threads import MOST_ABANDONED
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.server import Server, run

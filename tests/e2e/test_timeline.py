@@ -8,7 +8,7 @@ import time
 import pytest
 
 from agent_md.cli.command_context import login
-from agent_md.executions.model import ExecutionId
+from agent_md.executions.ids import ExecutionId
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.waiting import until
 

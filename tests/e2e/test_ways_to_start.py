@@ -15,7 +15,9 @@ import pytest
 
 from agent_md.agents.spec import Trigger
 from agent_md.app import App
-from agent_md.executions.model import Execution, ExecutionId, RequestKind, Status, TriggerKind
+from agent_md.executions.execution import Execution
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import RequestKind, Status, TriggerKind
 from agent_md.settings import load_settings
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.workers import LockWorkers

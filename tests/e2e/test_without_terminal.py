@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import Outcome, Request, Status
+from agent_md.executions.requests import Request
+from agent_md.executions.states import Outcome, Status
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.waiting import until
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import CallOutcome, ExecutionId, Status
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import CallOutcome, Status
 from agent_md.graph.message_order import provider_shape
 from agent_md.graph.messages import from_stored
 from tests.support.agent_folder import AgentFolder

@@ -11,7 +11,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 
 from agent_md.errors import StoreError
-from agent_md.executions.model import ExecutionId, Status
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import Status
 from agent_md.stores.cache_file import CacheFile
 from agent_md.stores.checkpoints import Checkpoints
 from tests.support.agent_folder import AgentFolder, call

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import CallOutcome, CallState, ExecutionId, Position, Status
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.positions import Position
+from agent_md.executions.states import CallOutcome, CallState, Status
 from tests.support.disk import as_ordinary_user, full_disk
 from tests.support.processes import Finished
 from tests.support.world import MAY_HAVE_RUN, Story, World

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import CallOutcome, Decision, ExecutionId, Position, Status
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.positions import Position
+from agent_md.executions.states import CallOutcome, Decision, Status
 from tests.support.world import World
 
 TWO_CALLS = """

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_md import Workspace
-from agent_md.executions.model import RequestKind, Status
+from agent_md.executions.states import RequestKind, Status
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.processes import Finished
 from tests.support.snapshots import Snapshot

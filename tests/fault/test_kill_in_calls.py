@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import CallOutcome, ExecutionId, Position, Status
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.positions import Position
+from agent_md.executions.states import CallOutcome, Status
 from tests.support.processes import Running
 from tests.support.waiting import until
 from tests.support.world import Story, World

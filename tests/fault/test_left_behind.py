@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import ExecutionId, Status
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import Status
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.server import Server, run
 from tests.support.waiting import until

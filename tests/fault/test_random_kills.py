@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import Status
+from agent_md.executions.states import Status
 from tests.support.world import World
 
 _LONGEST_COMMAND = 90

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import BETWEEN, CallOutcome, ExecutionId, Outcome, Position, Request, Status
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.positions import BETWEEN, Position
+from agent_md.executions.requests import Request
+from agent_md.executions.states import CallOutcome, Outcome, Status
 from tests.support.waiting import until
 from tests.support.world import World
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import EventType, ExecutionId, Status
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import EventType, Status
 from tests.support.forks import in_processes
 from tests.support.processes import Cli
 from tests.support.scenes import parked

@@ -12,8 +12,10 @@ import time
 import pytest
 
 from agent_md.app import App
-from agent_md.executions.model import CallOutcome, ExecutionId, Outcome, Position, Status
-from agent_md.ports import NewAnswer
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.positions import Position
+from agent_md.executions.states import CallOutcome, Outcome, Status
+from agent_md.ports.store import NewAnswer
 from agent_md.settings import load_settings
 from tests.support.server import Server
 from tests.support.waiting import until

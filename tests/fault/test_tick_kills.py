@@ -10,7 +10,7 @@ import pytest
 
 from agent_md.agents.spec import Trigger
 from agent_md.executions.firings import Firing, FiringState
-from agent_md.executions.model import Status, TriggerKind
+from agent_md.executions.states import Status, TriggerKind
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.workers import LockWorkers
 from agent_md.triggers.schedules import schedule_digest

@@ -13,11 +13,11 @@ from langchain_core.messages.tool import tool_call
 
 from agent_md.agents.spec import RunSettings
 from agent_md.errors import ModelFailed
-from agent_md.executions.model import CallOutcome, Decision, EventType, Status
+from agent_md.executions.states import CallOutcome, Decision, EventType, Status
 from agent_md.models.chunk_merging import assemble
-from agent_md.models.endings import REASONS, EndKind, cut_reason
 from agent_md.models.factory import close_model, make_chat_model
 from agent_md.models.failures import ProviderFailure
+from agent_md.models.finish_reasons import REASONS, EndKind, cut_reason
 from agent_md.models.streaming import stream_answer
 from tests.support.driving import Replies, Workspace, call, turn
 from tests.support.gemini import Turn

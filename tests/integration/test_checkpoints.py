@@ -21,7 +21,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 
-from agent_md.executions.model import Status
+from agent_md.executions.states import Status
 from agent_md.stores.checkpoints import Checkpoints
 from tests.support.forks import in_processes
 from tests.support.processes import preload

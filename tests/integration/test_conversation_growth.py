@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import ExecutionId, NewExecution, TriggerKind
+from agent_md.executions.execution import NewExecution
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import TriggerKind
 from agent_md.stores.sqlite.store import SqliteStore
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.processes import preload

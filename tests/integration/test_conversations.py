@@ -13,8 +13,9 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage
 
 from agent_md.errors import ConversationBusy, ConversationWaiting
+from agent_md.executions.execution import Execution
 from agent_md.executions.history import LONGEST_RESULT
-from agent_md.executions.model import Execution, Status, TriggerKind
+from agent_md.executions.states import Status, TriggerKind
 from agent_md.graph.message_order import provider_shape
 from agent_md.graph.messages import from_stored
 from tests.support.clock import ManualClock

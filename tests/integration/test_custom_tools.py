@@ -13,8 +13,8 @@ import pytest
 
 from agent_md import sdk
 from agent_md.errors import AgentFileInvalid, ClaimLost, InvalidArguments, ToolError
-from agent_md.executions.model import Outcome, RequestKind
-from agent_md.executions.texts import LONGEST_ERROR
+from agent_md.executions.error_text import LONGEST_ERROR
+from agent_md.executions.states import Outcome, RequestKind
 from agent_md.graph.foreign_interrupt import foreign_interrupts
 from agent_md.tools.base import Plan, TargetChanged, Tool, ToolOptions
 from agent_md.tools.builtin import RESERVED_NAMES

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from agent_md.errors import BudgetSpent
-from agent_md.executions.model import Execution, Status
+from agent_md.executions.execution import Execution
 from agent_md.executions.spending import RefusalKind
+from agent_md.executions.states import Status
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.driving import Workspace
 from tests.support.many_executions import age

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import Drift, Request
+from agent_md.executions.requests import Request
+from agent_md.executions.states import Drift
 from tests.support.driving import Workspace, call, turn
 
 SOURCE = """

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import CallOutcome, CallState, Outcome, Status
-from agent_md.ports import NewAnswer
+from agent_md.executions.states import CallOutcome, CallState, Outcome, Status
+from agent_md.ports.store import NewAnswer
 from tests.support.driving import Workspace, call, turn
 
 KIT = '''

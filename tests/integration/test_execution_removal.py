@@ -14,7 +14,9 @@ import pytest
 
 from agent_md.errors import UnknownExecution
 from agent_md.executions.costs import CostBy
-from agent_md.executions.model import Execution, ExecutionId, Status
+from agent_md.executions.execution import Execution
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import Status
 from tests.support.driving import Workspace, call, turn
 from tests.support.many_executions import age, copy_execution, thread_names
 

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
-from agent_md.executions.model import CallOutcome, Decision, Position, Status, Usage
+from agent_md.executions.execution import Usage
+from agent_md.executions.positions import Position
+from agent_md.executions.states import CallOutcome, Decision, Status
 from agent_md.graph.gate import propose
 from agent_md.graph.messages import ai_id, to_stored
-from agent_md.ports import Journal
+from agent_md.ports.journal import Journal
 from tests.support.driving import Turn, Workspace, call, turn
 
 WRITE = call("file_write", path="a.txt", content="new")

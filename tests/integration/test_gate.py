@@ -12,8 +12,8 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from agent_md.errors import AnswerConflict, AnswerRefused
-from agent_md.executions.model import CallOutcome, EventType, Outcome, RequestKind, RequestSource, Status
-from agent_md.ports import NewAnswer
+from agent_md.executions.states import CallOutcome, EventType, Outcome, RequestKind, RequestSource, Status
+from agent_md.ports.store import NewAnswer
 from tests.support.driving import Replies, Sink, Workspace, call, turn
 
 GUARDED = "tools: [kit]\nconfirm: [danger]"

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from agent_md.errors import MissingKey
-from agent_md.executions.model import CallOutcome, ExecutionId, Status
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import CallOutcome, Status
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.workers import LockWorkers
 from tests.support.driving import KIT, Sink, Workspace

@@ -25,7 +25,7 @@ from langchain_core.messages import (
 
 from agent_md.agents.spec import ModelRef, RunSettings
 from agent_md.errors import MissingKey, ModelFailed, UsageError
-from agent_md.executions.model import Usage
+from agent_md.executions.execution import Usage
 from agent_md.models.factory import close_model, key_values, make_chat_model
 from agent_md.models.failures import Failure, ProviderFailure
 from agent_md.models.pricing import Prices

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from agent_md.errors import AnswerConflict, AnswerRefused
+from agent_md.executions.execution import Claim
 from agent_md.executions.grants import GrantEnd, GrantScope
-from agent_md.executions.model import CallState, Claim, Decision, Position, Request, Status
+from agent_md.executions.positions import Position
+from agent_md.executions.requests import Request
+from agent_md.executions.states import CallState, Decision, Status
 from tests.support.clock import ManualClock
 from tests.support.driving import Sink, Workspace, call, turn
 

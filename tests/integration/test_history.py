@@ -12,8 +12,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langgraph.graph import StateGraph
 from langgraph.types import interrupt
 
-from agent_md.executions.model import CallOutcome, NewExecution, Status, TriggerKind
-from agent_md.executions.threads import thread_id
+from agent_md.executions.execution import NewExecution
+from agent_md.executions.states import CallOutcome, Status, TriggerKind
+from agent_md.executions.thread_names import thread_id
 from agent_md.graph.messages import from_stored, to_stored
 from agent_md.graph.state import ThreadState
 from agent_md.stores.checkpoints import Checkpoints

@@ -16,8 +16,10 @@ from agent_md.api.guard import BODY_LIMIT
 from agent_md.app import App
 from agent_md.engines.hub import Hub
 from agent_md.engines.local import LocalEngine
+from agent_md.executions.execution import Execution
 from agent_md.executions.firings import FiringState
-from agent_md.executions.model import Execution, ExecutionId, Status, TriggerKind
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import Status, TriggerKind
 from agent_md.settings import load_settings
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.workers import LockWorkers

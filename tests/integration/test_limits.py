@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from agent_md.errors import BudgetSpent, MissingKey, UsageError
-from agent_md.executions.model import CallOutcome, Execution, Status
+from agent_md.executions.execution import Execution
+from agent_md.executions.states import CallOutcome, Status
 from tests.support.driving import Sink, Turn, Workspace, call, turn
 from tests.support.forks import in_processes
 

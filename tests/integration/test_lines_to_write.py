@@ -10,9 +10,9 @@ import pytest
 
 from agent_md import sdk
 from agent_md.agents.defaults import Defaults
-from agent_md.agents.fields import parse_agent
+from agent_md.agents.parse_spec import parse_agent
 from agent_md.errors import AgentFileInvalid, ConfigInvalid, ToolError
-from agent_md.executions.model import Outcome
+from agent_md.executions.states import Outcome
 from agent_md.settings import load_settings
 from agent_md.tools.builtin import RESERVED_NAMES
 from agent_md.tools.custom import load_custom_tools

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import Position
+from agent_md.executions.positions import Position
 from agent_md.tools.long_results import for_model
 from tests.support.driving import Workspace, call, turn
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent_md.errors import ToolError
-from agent_md.executions.model import CallOutcome, Decision
+from agent_md.executions.states import CallOutcome, Decision
 from agent_md.tools.base import Tool
 from agent_md.tools.custom import load_custom_tools
 from tests.support.driving import Workspace, call, turn

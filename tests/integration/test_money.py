@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_md.errors import ConfigInvalid, UsageError
-from agent_md.executions.model import Status
+from agent_md.executions.states import Status
 from tests.support.agent_folder import AgentFolder
 from tests.support.driving import Workspace
 from tests.support.processes import preload

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import NewExecution, Status, TriggerKind
+from agent_md.executions.execution import NewExecution
+from agent_md.executions.states import Status, TriggerKind
 from agent_md.graph.messages import from_stored
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.schema import migrations
+from agent_md.stores.sqlite.migrate import migrations
 from tests.support.driving import Workspace, call, turn
 
 FORMAT = 4

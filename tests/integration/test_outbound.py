@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from agent_md.errors import AddressRefused, UsageError
-from agent_md.executions.model import HookTarget
+from agent_md.executions.execution import HookTarget
 from agent_md.outbound.transport import GuardedTransport, resolve
 from agent_md.webhooks.reach import check_reach
 from tests.support.receiver import Receiver, answer, receiver

@@ -12,11 +12,11 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from agent_md.errors import AnswerConflict
-from agent_md.executions.model import CallOutcome, CallState, EventType, Outcome, RequestKind, Status
-from agent_md.executions.texts import LONGEST_ERROR
+from agent_md.executions.error_text import LONGEST_ERROR
+from agent_md.executions.states import CallOutcome, CallState, EventType, Outcome, RequestKind, Status
 from agent_md.graph.run_context import RunContext
-from agent_md.ports import NewAnswer
-from agent_md.runner.advance import Runner
+from agent_md.ports.store import NewAnswer
+from agent_md.runner.loop import Runner
 from tests.support.clock import ManualClock
 from tests.support.driving import Replies, Sink, Workspace, call, turn
 from tests.support.waiting import eventually

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent_md.errors import NotRetractable
-from agent_md.executions.model import CallOutcome, Outcome, Request, Status
+from agent_md.executions.requests import Request
+from agent_md.executions.states import CallOutcome, Outcome, Status
 from tests.support.driving import Workspace, call, turn
 
 GUARDED = "tools: [kit]\nconfirm: [danger]"

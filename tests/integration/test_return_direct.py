@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.executions.model import EventType, Status
+from agent_md.executions.states import EventType, Status
 from tests.support.driving import Sink, Turn, Workspace, call, turn
 
 TOOLS = """

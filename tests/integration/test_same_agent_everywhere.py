@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_md.executions.model import ExecutionId
+from agent_md.executions.ids import ExecutionId
 from tests.support.agent_folder import AgentFolder
 from tests.support.driving import KIT
 from tests.support.processes import preload

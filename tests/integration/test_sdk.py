@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from agent_md.errors import AgentFileInvalid, AnswerRefused
-from agent_md.executions.model import CallOutcome, CallState, Outcome, Request, RequestKind, RequestSource, Status
-from agent_md.ports import NewAnswer
+from agent_md.executions.requests import Request
+from agent_md.executions.states import CallOutcome, CallState, Outcome, RequestKind, RequestSource, Status
+from agent_md.ports.store import NewAnswer
 from tests.support.driving import Sink, Workspace, call, turn
 from tests.support.waiting import eventually
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent_md.errors import OutOfResources
-from agent_md.executions.model import CallState, Status
+from agent_md.executions.states import CallState, Status
 from agent_md.shortages import shortage
 from tests.support.driving import Workspace, call, turn
 

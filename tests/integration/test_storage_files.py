@@ -16,7 +16,7 @@ import pytest
 from agent_md.errors import StoreError, StoreForeign, StoreFull, StoreNewer, StoreReadOnly
 from agent_md.stores.checkpoints import Checkpoints
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.schema import APPLICATION_ID, migrations
+from agent_md.stores.sqlite.migrate import APPLICATION_ID, migrations
 from agent_md.stores.sqlite.store import SqliteStore
 from tests.support.disk import as_ordinary_user
 from tests.support.forks import in_processes

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from agent_md import Workspace
-from agent_md.executions.model import CallOutcome, ExecutionId, RequestKind, Status
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import CallOutcome, RequestKind, Status
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.schema import migrations
+from agent_md.stores.sqlite.migrate import migrations
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.workers import LockWorkers
 from tests.fixtures.make import DATABASES, FOLDER, restore

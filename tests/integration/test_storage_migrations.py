@@ -14,10 +14,10 @@ import pytest
 
 from agent_md.errors import StoreError, StoreNewer, StoreReadOnly
 from agent_md.executions.costs import Cost, CostBy
-from agent_md.executions.model import ExecutionId, WorkerId
+from agent_md.executions.ids import ExecutionId, WorkerId
 from agent_md.executions.spending import Budget, DayLimit, Scope, Verdict
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.schema import migrations
+from agent_md.stores.sqlite.migrate import migrations
 from agent_md.stores.sqlite.store import SqliteStore
 from tests.support.forks import in_processes
 from tests.support.scenes import ask, begin, journal_of, record, succeed

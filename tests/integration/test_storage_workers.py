@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent_md.errors import StateDirUnusable
-from agent_md.executions.model import WorkerId
+from agent_md.executions.ids import WorkerId
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.workers import LockWorkers, WorkerHandle
 from agent_md.system import SYSTEM

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from agent_md.api.context import ServerContext
+from agent_md.api.event_streams import execution_stream, global_stream
 from agent_md.api.session_stream import session_stream
 from agent_md.api.sse import COMMENT, HEARTBEAT_S, Heartbeat
-from agent_md.api.streams import execution_stream, global_stream
 from agent_md.app import App
 from agent_md.engines.hub import Hub
 from agent_md.engines.local import LocalEngine
-from agent_md.executions.model import ExecutionId
+from agent_md.executions.ids import ExecutionId
 from agent_md.settings import load_settings
 from tests.support.clock import ManualClock
 from tests.support.sessions import talking_world

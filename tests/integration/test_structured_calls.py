@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from agent_md.executions.model import CallOutcome, Outcome, Request, RequestKind, RequestSource
-from agent_md.executions.views import answer_from_view, interrupt_view
-from agent_md.ports import NewAnswer
+from agent_md.executions.requests import Request
+from agent_md.executions.session_interrupts import answer_from_view, interrupt_view
+from agent_md.executions.states import CallOutcome, Outcome, RequestKind, RequestSource
+from agent_md.ports.store import NewAnswer
 from tests.support.driving import Workspace, call, turn
 from tests.support.gemini import GeminiServer, calls, text
 from tests.support.structured import DATABASE, FEATURES, option, question

@@ -13,7 +13,7 @@ from langchain_core.tools import BaseTool, tool
 from langgraph.types import interrupt as foreign_interrupt
 
 from agent_md.errors import AnswerRefused
-from agent_md.executions.model import CallOutcome, CallState, Outcome, RequestKind
+from agent_md.executions.states import CallOutcome, CallState, Outcome, RequestKind
 from agent_md.sdk import (
     StepUnknown,
     context,

@@ -20,10 +20,11 @@ import pytest
 
 from agent_md.agents.spec import NotifyTarget
 from agent_md.engines.hub import Hub
-from agent_md.executions.model import ExecutionId, HookTarget
+from agent_md.executions.execution import HookTarget
+from agent_md.executions.ids import ExecutionId
 from agent_md.outbound.transport import GuardedTransport
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.schema import migrations
+from agent_md.stores.sqlite.migrate import migrations
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.webhooks.post import HttpPost, NotSent, Reply
 from agent_md.webhooks.sender import WebhookSender

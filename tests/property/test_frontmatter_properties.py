@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_md.agents.defaults import Defaults
-from agent_md.agents.fields import FIELDS, parse_agent, read_agent
 from agent_md.agents.frontmatter import read_document
+from agent_md.agents.parse_spec import FIELDS, parse_agent, read_agent
 from agent_md.agents.source import Source, quoted
 from agent_md.agents.spec import AgentSpec
-from agent_md.agents.values import json_safe
-from agent_md.agents.yamltree import Scalar, load_mapping
+from agent_md.agents.typed_values import json_safe
+from agent_md.agents.yaml_positions import Scalar, load_mapping
 from agent_md.errors import AgentFileInvalid
 from tests.support.agent_texts import FILE
 

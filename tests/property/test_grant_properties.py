@@ -19,17 +19,12 @@ from langchain_core.messages.tool import ToolCall
 
 from agent_md.agents.spec import AgentSpec, ModelRef
 from agent_md.errors import AgentmdError, AnswerRefused, CancelRequested, GrantLapsed
+from agent_md.executions.execution import Execution, Usage
 from agent_md.executions.grants import GrantId, GrantScope, scopes_of
-from agent_md.executions.model import (
-    CallEffect,
-    Decision,
-    Execution,
-    ExecutionId,
-    Position,
-    RequestId,
-    ToolSource,
-    Usage,
-)
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.positions import Position
+from agent_md.executions.requests import CallEffect, ToolSource
+from agent_md.executions.states import Decision
 from agent_md.graph.gate import propose
 from agent_md.runner.responding import new_answer
 from agent_md.stores.sqlite.store import SqliteStore

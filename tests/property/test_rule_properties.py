@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent_md.agents.rules import Match, decide, match, parse_rule
 from agent_md.agents.spec import AgentSpec, ModelRef
-from agent_md.executions.model import Decision
+from agent_md.executions.states import Decision
 
 GLOBS = st.text("ab/*?", min_size=1, max_size=8)
 SUBJECTS = st.text("ab/\n", max_size=8)

@@ -10,11 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent_md.agents.defaults import Defaults
-from agent_md.agents.fields import parse_agent
 from agent_md.agents.names import agent_name
+from agent_md.agents.parse_spec import parse_agent
+from agent_md.agents.placeholders import render
 from agent_md.agents.scaffold import NewAgent, agent_text, script_text
 from agent_md.agents.spec import ModelRef
-from agent_md.agents.text import render
 from agent_md.errors import UsageError
 from agent_md.models.script_file import load_script
 

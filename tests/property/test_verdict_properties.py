@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_md.agents.explained_rules import Subjects, ToolFacts, possible_verdicts
 from agent_md.agents.rules import Verdict, decide
 from agent_md.agents.spec import AgentSpec, ModelRef
-from agent_md.agents.verdicts import Subjects, ToolFacts, possible_verdicts
 
 SPEC = AgentSpec("a", "", ModelRef("script", "a"), confirm_tools=())
 ARGUMENTS = frozenset({"x", "y"})

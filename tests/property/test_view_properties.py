@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 from agent_md.errors import AnswerRefused
 from agent_md.executions.answers import validate_response
-from agent_md.executions.model import Call, CallState, Decision, Outcome, Position, Request, RequestKind
+from agent_md.executions.calls import Call
+from agent_md.executions.positions import Position
 from agent_md.executions.questions import QUESTIONS_SCHEMA, checked_questions
-from agent_md.executions.views import answer_from_view, interrupt_view
+from agent_md.executions.requests import Request
+from agent_md.executions.session_interrupts import answer_from_view, interrupt_view
+from agent_md.executions.states import CallState, Decision, Outcome, RequestKind
 from tests.support.samples import ask, guard
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from agent_md import Workspace
-from agent_md.executions.model import Execution, ExecutionId, Request, Status
+from agent_md.executions.execution import Execution
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.requests import Request
+from agent_md.executions.states import Status
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.workers import LockWorkers
 from tests.support.forked_terminal import ForkedTerminal

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent_md.agents.defaults import Defaults
-from agent_md.agents.fields import parse_agent, read_agent
+from agent_md.agents.parse_spec import parse_agent, read_agent
 from agent_md.agents.spec import AgentSpec
 
 FILE = "agents/cleaner.md"

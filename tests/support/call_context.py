@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_md.executions.model import Answer, Outcome, RequestId, RequestKind
+from agent_md.executions.ids import RequestId
+from agent_md.executions.requests import Answer
+from agent_md.executions.states import Outcome, RequestKind
 from agent_md.sdk import Context, Pause, current_call
 
 

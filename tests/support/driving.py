@@ -24,9 +24,15 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from agent_md.app import App
-from agent_md.executions.model import Call, Claim, Event, Execution, ExecutionId, Position, Request, Status
+from agent_md.executions.calls import Call
+from agent_md.executions.execution import Claim, Event, Execution
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.positions import Position
+from agent_md.executions.requests import Request
+from agent_md.executions.states import Status
 from agent_md.graph.run_context import RunContext
-from agent_md.ports import Clock, Store
+from agent_md.ports.clock import Clock
+from agent_md.ports.store import Store
 from agent_md.settings import load_settings
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.state_dir import make_state_dir

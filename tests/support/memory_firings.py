@@ -9,6 +9,8 @@ from types import MappingProxyType
 
 from agent_md.agents.names import name_key
 from agent_md.errors import FiringDecided
+from agent_md.executions.calls import Call
+from agent_md.executions.execution import Execution
 from agent_md.executions.firings import (
     FileState,
     Firing,
@@ -20,7 +22,8 @@ from agent_md.executions.firings import (
     ToolRun,
     Written,
 )
-from agent_md.executions.model import Call, CallState, Execution, ExecutionId, TriggerKind
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import CallState, TriggerKind
 from tests.support.memory_state import MemoryState
 
 __all__ = ["MemoryFirings"]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from agent_md.errors import GrantLapsed, UnknownGrant
+from agent_md.executions.execution import Execution
 from agent_md.executions.grants import Grant, GrantEnd, GrantId, GrantScope, NewGrant
-from agent_md.executions.model import Execution, ExecutionId
+from agent_md.executions.ids import ExecutionId
 from tests.support.memory_state import MemoryState
 
 __all__ = ["MemoryGrants"]

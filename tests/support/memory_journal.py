@@ -9,30 +9,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from agent_md.errors import CallClosed, CancelRequested, ClaimLost
+from agent_md.executions.calls import Call, Proposal, StepRecord
+from agent_md.executions.execution import Claim, Execution, Usage
 from agent_md.executions.grants import Grant, GrantId
-from agent_md.executions.model import (
-    BETWEEN,
-    Call,
-    CallEffect,
-    CallOutcome,
-    CallState,
-    Claim,
-    Decision,
-    EventType,
-    Execution,
-    ExecutionId,
-    NewRequest,
-    Outcome,
-    Position,
-    Proposal,
-    RequestId,
-    RequestSource,
-    Status,
-    StepRecord,
-    Usage,
-)
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.positions import BETWEEN, Position
+from agent_md.executions.requests import CallEffect, NewRequest
 from agent_md.executions.spending import Budget, Judgement
-from agent_md.ports import Ending, Workers
+from agent_md.executions.states import CallOutcome, CallState, Decision, EventType, Outcome, RequestSource, Status
+from agent_md.ports.journal import Ending
+from agent_md.ports.workers import Workers
 from tests.support.memory_grants import MemoryGrants
 from tests.support.memory_ledger import MemoryLedger
 from tests.support.memory_state import MemoryState, as_json

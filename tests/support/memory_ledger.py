@@ -8,7 +8,8 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from agent_md.executions.costs import Cost, CostBy
-from agent_md.executions.model import ExecutionId, Usage, WorkerId
+from agent_md.executions.execution import Usage
+from agent_md.executions.ids import ExecutionId, WorkerId
 from agent_md.executions.spending import Account, Budget, Judgement, Scope, Spending, Verdict, judge, mark_passed
 from tests.support.memory_state import MemoryState
 

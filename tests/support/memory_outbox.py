@@ -6,8 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from agent_md.executions.deliveries import MESSAGE_TARGET, Delivery, HookEvent, NewDelivery
-from agent_md.executions.model import ExecutionId, HookTarget, WorkerId
-from agent_md.ports import Workers
+from agent_md.executions.execution import HookTarget
+from agent_md.executions.ids import ExecutionId, WorkerId
+from agent_md.ports.workers import Workers
 from tests.support.memory_state import MemoryState
 
 __all__ = ["MemoryOutbox"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from agent_md.agents.names import name_key
+from agent_md.executions.execution import Execution
 from agent_md.executions.firings import FiringId, FiringState
-from agent_md.executions.model import Execution, ExecutionId, Status
+from agent_md.executions.ids import ExecutionId
 from agent_md.executions.retention import Removable
+from agent_md.executions.states import Status
 from tests.support.memory_sessions import MemorySessions
 from tests.support.memory_state import MemoryState
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_md.errors import ConversationBusy, SessionExists, TooManySessions, UnknownRequest, UnknownSession
+from agent_md.executions.execution import Event, Execution, NewExecution
 from agent_md.executions.history import (
     MESSAGE_EVENTS,
     lead_of,
@@ -16,17 +17,10 @@ from agent_md.executions.history import (
     talk_of,
     window_start,
 )
-from agent_md.executions.model import (
-    CallOutcome,
-    Event,
-    Execution,
-    ExecutionId,
-    NewExecution,
-    Request,
-    RequestId,
-    Status,
-)
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.requests import Request
 from agent_md.executions.sessions import Session, SessionStatus
+from agent_md.executions.states import CallOutcome, Status
 from tests.support.memory_state import MemoryState, as_json
 
 __all__ = ["MemorySessions"]

@@ -13,34 +13,18 @@ from threading import RLock
 from typing import Any
 
 from agent_md.errors import StoreError, UnknownExecution, UnknownRequest
-from agent_md.executions.asked_again import retracted
+from agent_md.executions.calls import Call, StepRecord
+from agent_md.executions.execution import Claim, Event, Execution, HookTarget
 from agent_md.executions.firings import FileState, Firing, FiringId, Followed, Pause
 from agent_md.executions.given_answers import GivenAnswer
 from agent_md.executions.grants import Grant, GrantId
-from agent_md.executions.model import (
-    BETWEEN,
-    Answer,
-    Call,
-    CallState,
-    Claim,
-    Event,
-    EventType,
-    Execution,
-    ExecutionId,
-    HookTarget,
-    NewRequest,
-    Outcome,
-    Position,
-    Request,
-    RequestContent,
-    RequestId,
-    Status,
-    StepRecord,
-    TriggerKind,
-    WorkerId,
-)
+from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
+from agent_md.executions.positions import BETWEEN, Position
+from agent_md.executions.request_occurrences import retracted
+from agent_md.executions.requests import Answer, NewRequest, Request, RequestContent
 from agent_md.executions.spending import Refusal
-from agent_md.ports import Workers
+from agent_md.executions.states import CallState, EventType, Outcome, Status, TriggerKind
+from agent_md.ports.workers import Workers
 
 __all__ = ["MemoryState", "as_json"]
 

@@ -22,33 +22,22 @@ from agent_md.errors import (
     UsageError,
 )
 from agent_md.executions.answers import given_by_human, same_answer
-from agent_md.executions.asked_again import asked_again
+from agent_md.executions.calls import Call, Settlement, StepRecord
 from agent_md.executions.chat_messages import shown_text
 from agent_md.executions.costs import Cost, CostBy
+from agent_md.executions.execution import Claim, Event, Execution, NewExecution
 from agent_md.executions.firings import FiringId
 from agent_md.executions.given_answers import AnswerFilter, GivenAnswer
-from agent_md.executions.model import (
-    Answer,
-    Call,
-    CallState,
-    Claim,
-    Event,
-    EventType,
-    Execution,
-    ExecutionId,
-    NewExecution,
-    Position,
-    Request,
-    RequestId,
-    Retraction,
-    Settlement,
-    Status,
-    StepRecord,
-    WorkerId,
-)
+from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
+from agent_md.executions.positions import Position
+from agent_md.executions.request_occurrences import asked_again
+from agent_md.executions.requests import Answer, Request, Retraction
 from agent_md.executions.search import says
 from agent_md.executions.spending import Refusal, RefusalKind, Scope, Verdict
-from agent_md.ports import AnswerReceipt, Clock, Idempotency, NewAnswer, Workers
+from agent_md.executions.states import CallState, EventType, Status
+from agent_md.ports.clock import Clock
+from agent_md.ports.store import AnswerReceipt, Idempotency, NewAnswer
+from agent_md.ports.workers import Workers
 from tests.support.memory_firings import MemoryFirings
 from tests.support.memory_grants import MemoryGrants
 from tests.support.memory_journal import MemoryJournal

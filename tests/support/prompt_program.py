@@ -20,15 +20,10 @@ from agent_md.cli.views.request_details import everything
 from agent_md.cli.views.screen import Screen
 from agent_md.errors import AnswerRefused
 from agent_md.executions.grants import GrantOffer, GrantScope
-from agent_md.executions.model import (
-    ExecutionId,
-    Position,
-    Preview,
-    Request,
-    RequestId,
-    RequestKind,
-    RequestSource,
-)
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.positions import Position
+from agent_md.executions.requests import Preview, Request
+from agent_md.executions.states import RequestKind, RequestSource
 from tests.support.structured import option, question
 
 CONFIRM = Request(

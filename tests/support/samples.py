@@ -5,22 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from agent_md.executions.model import (
-    Answer,
-    CallOutcome,
-    Event,
-    EventType,
-    Execution,
-    ExecutionId,
-    Outcome,
-    Position,
-    Request,
-    RequestId,
-    RequestKind,
-    RequestSource,
-    Status,
-    TriggerKind,
-)
+from agent_md.executions.execution import Event, Execution
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.positions import Position
+from agent_md.executions.requests import Answer, Request
+from agent_md.executions.states import CallOutcome, EventType, Outcome, RequestKind, RequestSource, Status, TriggerKind
 
 __all__ = ["NOON", "ai", "an_event", "an_execution", "answered", "ask", "complete", "guard", "result"]
 

@@ -8,27 +8,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from agent_md.executions.model import (
+from agent_md.executions.calls import Proposal
+from agent_md.executions.execution import Claim, Execution, NewExecution, Usage
+from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
+from agent_md.executions.positions import Position
+from agent_md.executions.requests import NewRequest
+from agent_md.executions.states import (
     CallOutcome,
     CallState,
-    Claim,
     Decision,
-    Execution,
-    ExecutionId,
-    NewExecution,
-    NewRequest,
     Outcome,
-    Position,
-    Proposal,
-    RequestId,
     RequestKind,
     RequestSource,
     Status,
     TriggerKind,
-    Usage,
-    WorkerId,
 )
-from agent_md.ports import Ending, Journal, NewAnswer, Store
+from agent_md.ports.journal import Ending, Journal
+from agent_md.ports.store import NewAnswer, Store
 from tests.support.workers import FakeWorkers
 
 __all__ = [

@@ -11,8 +11,10 @@ from typing import Any
 
 from agent_md.agents.spec import AgentSpec, ModelRef, NotifyTarget
 from agent_md.executions.deliveries import Delivery
-from agent_md.executions.model import Execution, ExecutionId, HookTarget, NewExecution, TriggerKind, WorkerId
-from agent_md.ports import Store
+from agent_md.executions.execution import Execution, HookTarget, NewExecution
+from agent_md.executions.ids import ExecutionId, WorkerId
+from agent_md.executions.states import TriggerKind
+from agent_md.ports.store import Store
 from agent_md.webhooks.attempts import Attempts
 from agent_md.webhooks.derive import Deriver
 from agent_md.webhooks.post import Post, Reply

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from agent_md.executions.model import WorkerId
+from agent_md.executions.ids import WorkerId
 
 __all__ = ["FakeWorkers"]
 

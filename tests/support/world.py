@@ -10,17 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from agent_md import Workspace
-from agent_md.executions.model import (
-    Call,
-    CallOutcome,
-    Execution,
-    ExecutionId,
-    Outcome,
-    Request,
-    RequestKind,
-    RequestSource,
-    Status,
-)
+from agent_md.executions.calls import Call
+from agent_md.executions.execution import Execution
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.requests import Request
+from agent_md.executions.states import CallOutcome, Outcome, RequestKind, RequestSource, Status
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.workers import LockWorkers
 from tests.support.processes import Cli, Finished

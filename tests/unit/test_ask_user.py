@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent_md.errors import InvalidArguments
-from agent_md.executions.model import Outcome, RequestKind
+from agent_md.executions.states import Outcome, RequestKind
 from agent_md.sdk import Pause
 from agent_md.tools.ask_user import AskUser
 from tests.support.call_context import FakeCall, answered, running_call

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 from langchain_core.messages import HumanMessage, SystemMessage
 
-from agent_md.agents.briefing import briefing
 from agent_md.agents.spec import AgentSpec, ModelRef, PathMount
+from agent_md.agents.system_prompt import briefing
 from agent_md.models.history_format import briefed
 
 BERLIN = datetime(2026, 11, 30, 9, 5, tzinfo=ZoneInfo("Europe/Berlin"))

@@ -1,8 +1,8 @@
 """The table of the loop, one test a line."""
 
-from agent_md.executions.model import RequestId
+from agent_md.executions.ids import RequestId
 from agent_md.graph.thread_view import OpenPause, TaskView, ThreadView
-from agent_md.runner.decide import Broken, Continue, Finished, Park, Seed, Wake, next_step
+from agent_md.runner.next_step import Broken, Continue, Finished, Park, Seed, Wake, next_step
 
 A, B, C = RequestId("a"), RequestId("b"), RequestId("c")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_md.tools.replacing import MoreThanOnce, NotThere, TooLarge, replaced
+from agent_md.tools.replace_passage import MoreThanOnce, NotThere, TooLarge, replaced
 
 
 def edited(text: str, old: str, new: str, *, everywhere: bool = False, limit: int = 1_000_000) -> str:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from agent_md.agents.explained_rules import Subjects, ToolFacts, possible_verdicts
 from agent_md.agents.spec import AgentSpec, ModelRef, RunSettings, Trigger
-from agent_md.agents.verdicts import Subjects, ToolFacts, possible_verdicts
 from agent_md.cli.commands.explain import shape_of
 from agent_md.cli.views.explanation import Explanation, explanation_lines
 from agent_md.cli.views.visible_text import width_of

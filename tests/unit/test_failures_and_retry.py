@@ -16,7 +16,7 @@ from langchain_google_genai.chat_models import ChatGoogleGenerativeAIError
 
 from agent_md.agents.spec import ModelRef
 from agent_md.errors import ClaimLost, ModelFailed
-from agent_md.executions.texts import LONGEST_ERROR
+from agent_md.executions.error_text import LONGEST_ERROR
 from agent_md.models.factory import remedy
 from agent_md.models.failures import Failure, Permanent, ProviderFailure, Transient, Trouble, classify, mask
 from agent_md.models.retry import RetryPolicy, call_with_retry

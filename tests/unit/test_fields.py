@@ -9,8 +9,8 @@ import pytest
 
 from agent_md.agents.cron import parse_cron
 from agent_md.agents.defaults import Defaults
-from agent_md.agents.fields import FIELDS, RESERVED, parse_agent
 from agent_md.agents.names import default_icon
+from agent_md.agents.parse_spec import FIELDS, RESERVED, parse_agent
 from agent_md.agents.spec import AgentSpec, ModelRef, NotifyTarget, PathMount, RunSettings, Secret, Trigger
 from agent_md.errors import AgentFileInvalid
 from tests.support.agent_texts import FILE, agent_file, mistakes_in, spec_of

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from agent_md.agents.defaults import Defaults
-from agent_md.agents.fields import read_agent
 from agent_md.agents.frontmatter import read_document
+from agent_md.agents.parse_spec import read_agent
 from agent_md.errors import AgentFileInvalid
 from tests.support.agent_texts import FILE, agent_file, mistakes_in, spec_of
 

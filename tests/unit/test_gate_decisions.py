@@ -11,8 +11,11 @@ from langchain_core.messages.tool import ToolCall
 
 from agent_md.agents.spec import AgentSpec, ModelRef
 from agent_md.errors import InvalidArguments, ToolError
+from agent_md.executions.calls import Proposal
 from agent_md.executions.grants import Grant, GrantId, GrantOffer, GrantScope
-from agent_md.executions.model import CallEffect, Decision, ExecutionId, Preview, Proposal
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.requests import CallEffect, Preview
+from agent_md.executions.states import Decision
 from agent_md.graph.gate import edited_plan, propose
 from agent_md.tools.base import Plan, Settled, SettledState, Tool, ToolOptions, declared_digest
 

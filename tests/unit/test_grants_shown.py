@@ -12,8 +12,11 @@ from agent_md.cli.views.event_lines import called
 from agent_md.cli.views.grants import grant_text, grants_table, state_text
 from agent_md.cli.views.questions import decision_text
 from agent_md.cli.views.visible_text import width_of
+from agent_md.executions.execution import Event
 from agent_md.executions.grants import Grant, GrantEnd, GrantId, GrantScope
-from agent_md.executions.model import Answer, Drift, Event, EventType, ExecutionId, Outcome
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.requests import Answer
+from agent_md.executions.states import Drift, EventType, Outcome
 from agent_md.serialization import grant_shape
 from tests.support.prompt_program import CONFIRM
 from tests.support.rendering import lines_of
@@ -89,7 +92,7 @@ def _answer(value: dict[str, Any]) -> Answer:
 def test_a_call_names_the_grant_by_which_it_runs() -> None:
     event = Event(1, ExecutionId(1), "k", EventType.TOOL_CALL, "", _call_data("x"), AT)
     assert called(replace(event, data={**event.data, "grant": {"id": 3, "rule": "t", "given_by": "cli:ann"}})) == (
-        *("🔧", 't → {"path": "x"} (allowed by grant 3 of cli:ann)', ()),
+        *("🔧", 't → {"path": "x"} (allowed by grant 3 of cli:ann)', ""),
     )
 
 

@@ -10,10 +10,11 @@ import pytest
 from agent_md.agents.defaults import Defaults
 from agent_md.agents.registry import Registry, scan
 from agent_md.errors import BudgetSpent, HookRefused, StoreBusy
+from agent_md.executions.execution import Execution, NewExecution
 from agent_md.executions.firings import Firing, FiringState
-from agent_md.executions.model import Execution, NewExecution, TriggerKind
-from agent_md.triggers.hooks import REMEMBERED_S, HookDelivery, HookReceiver, hook_message
-from agent_md.triggers.starting import FiringStarter
+from agent_md.executions.states import TriggerKind
+from agent_md.triggers.incoming_webhooks import REMEMBERED_S, HookDelivery, HookReceiver, hook_message
+from agent_md.triggers.start_or_skip import FiringStarter
 from tests.support.clock import ManualClock
 from tests.support.memory_store import MemoryStore
 from tests.support.scenes import SPEC, W1, human, parked

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from agent_md.agents.spec import RunSettings
 from agent_md.errors import LimitReached
-from agent_md.executions.model import Usage
+from agent_md.executions.execution import Usage
 from agent_md.executions.spending import Account, Budget, DayLimit, Scope, Spending, judge, mark_passed
 from agent_md.graph.limits import check_before_model_call, count_calls
 

@@ -14,7 +14,7 @@ from agent_md.cli.views.event_lines import RunView
 from agent_md.cli.views.markdown import Answer
 from agent_md.cli.views.screen import Painter, Screen
 from agent_md.cli.views.visible_text import visible, width_of
-from agent_md.executions.model import EventType
+from agent_md.executions.states import EventType
 from tests.support.hostile import HOSTILE, assert_literal
 from tests.support.rendering import lines_of
 from tests.support.samples import an_event

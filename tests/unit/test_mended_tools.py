@@ -12,7 +12,7 @@ import pytest
 from agent_md.agents.rules import Match, decide, hides, match, parse_rule
 from agent_md.agents.spec import AgentSpec, ModelRef, PathMount
 from agent_md.errors import ToolError
-from agent_md.executions.model import Decision
+from agent_md.executions.states import Decision
 from agent_md.tools.base import TargetChanged, Tool
 from agent_md.tools.builtin import builtin_tools
 from agent_md.tools.globbing import Hidden, nothing_hidden

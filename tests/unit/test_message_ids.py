@@ -8,7 +8,10 @@ from dataclasses import replace
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from agent_md.executions.model import Call, CallOutcome, CallState, Decision, ExecutionId, Position
+from agent_md.executions.calls import Call
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.positions import Position
+from agent_md.executions.states import CallOutcome, CallState, Decision
 from agent_md.graph.messages import ai_id, from_stored, text_of, to_stored, tool_id, tool_message, turn_of
 
 ID = ExecutionId(7)

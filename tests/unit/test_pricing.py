@@ -15,7 +15,7 @@ from langchain_core.messages.ai import InputTokenDetails, OutputTokenDetails, Us
 
 from agent_md.agents.spec import ModelRef
 from agent_md.errors import ConfigInvalid
-from agent_md.executions.model import Usage
+from agent_md.executions.execution import Usage
 from agent_md.models.pricing import Price, Prices, Rates, built_in, load_prices, price_of
 from agent_md.models.usage import cost_of, usage_of
 

@@ -9,8 +9,9 @@ import pytest
 from agent_md.cli.drive.progress import Progress
 from agent_md.cli.terminal.live_rows import LiveArea
 from agent_md.cli.views.screen import Screen
-from agent_md.executions.model import Execution, Position
-from agent_md.ports import Store
+from agent_md.executions.execution import Execution
+from agent_md.executions.positions import Position
+from agent_md.ports.store import Store
 from tests.support.memory_store import MemoryStore
 from tests.support.rendering import lines_of
 from tests.support.scenes import W1, begin, finish_call, journal_of, proposal, record, succeed

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent_md.errors import InvalidArguments, ToolError
+from agent_md.tools.bounded_read import RESULT_LIMIT, Reading
 from agent_md.tools.files import FileRead
-from agent_md.tools.reading import RESULT_LIMIT, Reading
 from tests.support.file_sandbox import make_workspace, sandbox_on
 
 _BYTE = re.compile(r"byte=(\d+)")

@@ -20,7 +20,7 @@ from agent_md.reloading.loop import News, ReloadLoop
 from agent_md.reloading.reloading import follow_files
 from agent_md.reloading.tool_files import ToolFiles
 from agent_md.settings import KEYS, Settings, load_settings
-from agent_md.tools.kept_tools import KeptTools
+from agent_md.tools.last_good_modules import KeptTools
 from agent_md.triggers.waking import FolderEvents
 from tests.support.clock import ManualClock
 from tests.support.waiting import eventually

@@ -12,7 +12,8 @@ from agent_md.cli.remote.sessions_client import Interrupt, SessionsClient, place
 from agent_md.cli.remote.turns import retry_delays
 from agent_md.cli.views.chat_texts import continuing, way_back
 from agent_md.errors import UsageError
-from agent_md.executions.model import Preview, RequestKind, RequestSource
+from agent_md.executions.requests import Preview
+from agent_md.executions.states import RequestKind, RequestSource
 from tests.support.rendering import lines_of
 
 

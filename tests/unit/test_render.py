@@ -9,7 +9,9 @@ import pytest
 from agent_md.cli.terminal.output import rendered
 from agent_md.cli.views.event_lines import RunView, header
 from agent_md.cli.views.screen import Painter, Screen
-from agent_md.executions.model import CallOutcome, Event, EventType, Outcome, Preview
+from agent_md.executions.execution import Event
+from agent_md.executions.requests import Preview
+from agent_md.executions.states import CallOutcome, EventType, Outcome
 from tests.support.rendering import lines_of
 from tests.support.samples import ai, an_event, answered, complete, guard, result
 

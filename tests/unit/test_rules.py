@@ -10,7 +10,7 @@ import pytest
 
 from agent_md.agents.rules import Match, RuleInvalid, Verdict, decide, match, parse_rule, unknown_tools
 from agent_md.agents.spec import AgentSpec, ModelRef
-from agent_md.executions.model import Decision
+from agent_md.executions.states import Decision
 
 SPEC = AgentSpec("cleaner", "", ModelRef("script", "cleaner"), confirm_tools=())
 

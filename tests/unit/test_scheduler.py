@@ -13,12 +13,13 @@ import pytest
 from agent_md.agents.defaults import Defaults
 from agent_md.agents.registry import Registry, scan
 from agent_md.errors import MissingKey
+from agent_md.executions.execution import Execution, NewExecution
 from agent_md.executions.firings import Firing, FiringState
-from agent_md.executions.model import Execution, NewExecution, Status, TriggerKind
-from agent_md.triggers.coming import coming
+from agent_md.executions.states import Status, TriggerKind
 from agent_md.triggers.loop import TriggerLoop
 from agent_md.triggers.schedules import Scheduler, next_fire
-from agent_md.triggers.starting import FiringStarter
+from agent_md.triggers.start_or_skip import FiringStarter
+from agent_md.triggers.upcoming import coming
 from tests.support.clock import ManualClock
 from tests.support.memory_store import MemoryStore
 from tests.support.scenes import SPEC, W1, ask, human, succeed

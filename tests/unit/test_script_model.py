@@ -10,8 +10,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.tools import tool
 
 from agent_md.agents.spec import ModelRef
-from agent_md.errors import codes_of
-from agent_md.executions.model import Usage
+from agent_md.error_codes import codes_of
+from agent_md.executions.execution import Usage
 from agent_md.models.failures import ProviderFailure
 from agent_md.models.pricing import Prices
 from agent_md.models.script import ScriptFailed, ScriptModel

@@ -5,19 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from agent_md.agents.spec import AgentSpec, ModelRef, PathMount, Trigger
-from agent_md.executions.model import (
-    Drift,
-    EventType,
-    ExecutionId,
-    Outcome,
-    Preview,
-    RequestId,
-    RequestKind,
-    Retraction,
-    Status,
-    Usage,
-)
+from agent_md.executions.execution import Usage
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.requests import Preview, Retraction
 from agent_md.executions.sessions import Session, SessionStatus
+from agent_md.executions.states import Drift, EventType, Outcome, RequestKind, Status
 from agent_md.serialization import (
     PathStep,
     agent_detail,

@@ -14,8 +14,8 @@ import pytest
 from agent_md.errors import AnswerRefused, InvalidArguments
 from agent_md.executions.answers import validate_response
 from agent_md.executions.json_values import PAYLOAD_LIMIT, json_size
-from agent_md.executions.model import Outcome, RequestKind
 from agent_md.executions.questions import QUESTIONS_SCHEMA, checked_questions, read_answers
+from agent_md.executions.states import Outcome, RequestKind
 from agent_md.sdk import Pause, RequestDenied, RequestExpired, request_questions
 from agent_md.tools.ask_user_question import AskUserQuestion
 from agent_md.tools.base import declaration

@@ -16,7 +16,9 @@ from agent_md.cli.views.tables import (
     trigger_text,
 )
 from agent_md.cli.views.visible_text import width_of
-from agent_md.executions.model import Drift, ExecutionId, RequestId, RequestKind, Status, Usage
+from agent_md.executions.execution import Usage
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.states import Drift, RequestKind, Status
 from agent_md.serialization import PathStep
 from tests.support.rendering import lines_of
 from tests.support.samples import NOON, an_execution, ask, guard

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_md.agents.text import Prompt, expand, render
+from agent_md.agents.placeholders import Prompt, expand, render
 from agent_md.errors import ConfigInvalid
 
 ENVIRON = {"TEAM": "blue", "COST": "$1 $ARGUMENTS ${TEAM}", "KEY": "k-123", "EMPTY": ""}

@@ -10,20 +10,11 @@ import pytest
 
 from agent_md.cli.views.durations import spent
 from agent_md.cli.views.timeline import Timeline
-from agent_md.executions.model import (
-    CallOutcome,
-    Event,
-    EventType,
-    Execution,
-    ExecutionId,
-    Outcome,
-    Position,
-    RequestId,
-    RequestKind,
-    Retraction,
-    Status,
-    Usage,
-)
+from agent_md.executions.execution import Event, Execution, Usage
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.positions import Position
+from agent_md.executions.requests import Retraction
+from agent_md.executions.states import CallOutcome, EventType, Outcome, RequestKind, Status
 from tests.support.rendering import lines_of
 from tests.support.samples import NOON, ai, an_event, an_execution, answered, ask, complete, guard, result
 

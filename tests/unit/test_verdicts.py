@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from agent_md.agents.explained_rules import Possible, Subjects, ToolFacts, possible_verdicts
 from agent_md.agents.rules import Verdict
 from agent_md.agents.spec import AgentSpec, ModelRef
-from agent_md.agents.verdicts import Possible, Subjects, ToolFacts, possible_verdicts
-from agent_md.executions.model import Decision
+from agent_md.executions.states import Decision
 
 SPEC = AgentSpec("a", "", ModelRef("script", "a"), confirm_tools=())
 FILE = ToolFacts("t", Subjects.SUBJECTS, frozenset({"path"}), frozenset({"path"}))

@@ -10,8 +10,11 @@ import pytest
 
 from agent_md.errors import AnswerRefused
 from agent_md.executions.answers import validate_response
-from agent_md.executions.model import Call, CallState, Decision, Outcome, Position, Preview, Request, RequestKind
-from agent_md.executions.views import answer_from_view, decision_view, interrupt_view
+from agent_md.executions.calls import Call
+from agent_md.executions.positions import Position
+from agent_md.executions.requests import Preview, Request
+from agent_md.executions.session_interrupts import answer_from_view, decision_view, interrupt_view
+from agent_md.executions.states import CallState, Decision, Outcome, RequestKind
 from agent_md.tools.ask_user import AskUser
 from tests.support.samples import ask, guard
 from tests.support.structured import DATABASE, FEATURES, option, question

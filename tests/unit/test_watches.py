@@ -13,12 +13,15 @@ import pytest
 
 from agent_md.agents.defaults import Defaults
 from agent_md.agents.registry import Registry, scan
+from agent_md.executions.execution import Execution, NewExecution
 from agent_md.executions.firings import Firing, FiringState, NewFiring
-from agent_md.executions.model import CallEffect, Execution, ExecutionId, NewExecution, Status, TriggerKind
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.requests import CallEffect
+from agent_md.executions.states import Status, TriggerKind
 from agent_md.tools.forbidden import Forbidden
 from agent_md.tools.pinned_path import ABSENT, digest_of_bytes
 from agent_md.tools.sandbox import Sandbox
-from agent_md.triggers.starting import MOST_A_MINUTE, FiringStarter
+from agent_md.triggers.start_or_skip import MOST_A_MINUTE, FiringStarter
 from agent_md.triggers.watches import MOST_HOPS, AgentWatch, WatchLook
 from tests.support.clock import ManualClock
 from tests.support.memory_store import MemoryStore

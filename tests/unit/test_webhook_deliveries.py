@@ -9,8 +9,12 @@ import pytest
 
 from agent_md.agents.spec import NotifyTarget
 from agent_md.executions.deliveries import Delivery, HookEvent
-from agent_md.executions.model import CallOutcome, CallState, ExecutionId, HookTarget, Position, RequestId
-from agent_md.ports import Journal, Store
+from agent_md.executions.execution import HookTarget
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.positions import Position
+from agent_md.executions.states import CallOutcome, CallState
+from agent_md.ports.journal import Journal
+from agent_md.ports.store import Store
 from agent_md.webhooks.post import NotSent, Reply
 from tests.support.clock import ManualClock
 from tests.support.memory_store import MemoryStore

@@ -14,9 +14,11 @@ import pytest
 from agent_md.agents.spec import AgentSpec, ModelRef, NotifyTarget
 from agent_md.errors import UsageError
 from agent_md.executions.deliveries import Delivery, HookEvent, event_id_of
-from agent_md.executions.model import EventType, ExecutionId, HookTarget, Status
+from agent_md.executions.execution import HookTarget
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import EventType, Status
 from agent_md.webhooks.body import body_of, told_in
-from agent_md.webhooks.schedule import GIVE_UP_AFTER_S, next_attempt
+from agent_md.webhooks.retry_delays import GIVE_UP_AFTER_S, next_attempt
 from agent_md.webhooks.signing import headers_for, key_of
 from agent_md.webhooks.targets import check_target, filled, lane_of, named_targets, notify_target
 from agent_md.webhooks.warnings import target_warnings

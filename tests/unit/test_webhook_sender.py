@@ -10,7 +10,7 @@ import pytest
 from agent_md.agents.spec import NotifyTarget
 from agent_md.errors import StoreFull
 from agent_md.executions.deliveries import Delivery
-from agent_md.ports import Store
+from agent_md.ports.store import Store
 from agent_md.webhooks.post import NotAllowed, Reply
 from tests.support.clock import ManualClock
 from tests.support.memory_outbox import MemoryOutbox

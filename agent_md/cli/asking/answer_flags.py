@@ -8,7 +8,8 @@ from typing import Any
 from agent_md.cli.asking.answer_parsing import json_value
 from agent_md.errors import AnswerRefused, UsageError
 from agent_md.executions.grants import GrantScope
-from agent_md.executions.model import Request, RequestKind
+from agent_md.executions.requests import Request
+from agent_md.executions.states import RequestKind
 
 __all__ = ["ANSWER_FLAGS", "Given", "given_by", "remember_by"]
 

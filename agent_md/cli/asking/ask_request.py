@@ -16,7 +16,8 @@ from agent_md.cli.views.questions import QuestionText, own_text_entry, question_
 from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import AnswerRefused
 from agent_md.executions.answers import validate_response
-from agent_md.executions.model import Drift, Request, RequestKind, RequestSource
+from agent_md.executions.requests import Request
+from agent_md.executions.states import Drift, RequestKind, RequestSource
 
 __all__ = ["RequestDetails", "ask_request"]
 

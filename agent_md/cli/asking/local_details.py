@@ -12,7 +12,8 @@ from agent_md.cli.views.request_details import everything, room_beside
 from agent_md.cli.views.screen import Screen
 from agent_md.cli.views.timeline import Timeline
 from agent_md.executions.grants import scopes_of
-from agent_md.executions.model import Request, RequestSource
+from agent_md.executions.requests import Request
+from agent_md.executions.states import RequestSource
 
 __all__ = ["LocalDetails"]
 

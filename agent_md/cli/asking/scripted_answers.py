@@ -5,9 +5,10 @@ from __future__ import annotations
 from agent_md.agents.spec import AgentSpec
 from agent_md.app import App
 from agent_md.errors import AnswerRefused, UsageError
-from agent_md.executions.model import Execution, Request
+from agent_md.executions.execution import Execution
+from agent_md.executions.requests import Request
 from agent_md.models.script_file import Script, load_script
-from agent_md.ports import NewAnswer
+from agent_md.ports.store import NewAnswer
 
 __all__ = ["ScriptedAnswers"]
 

@@ -22,7 +22,9 @@ from agent_md.cli.terminal.live_rows import LiveArea
 from agent_md.cli.terminal.output import NoReader, remark
 from agent_md.cli.views.chat_texts import beginning, continuing, said_of, totals, way_back
 from agent_md.errors import ConversationBusy, ConversationWaiting, StoreError, UnknownSession, UsageError
-from agent_md.executions.model import Claim, Execution, ExecutionId, Status, TriggerKind
+from agent_md.executions.execution import Claim, Execution
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import Status, TriggerKind
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -14,7 +14,8 @@ from agent_md.cli.chat.flow import Commands
 from agent_md.cli.views.chat_texts import HELP, agent_lines, conversation, said_of, totals, way_back
 from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import UnknownSession, UsageError
-from agent_md.executions.model import ExecutionId, Usage
+from agent_md.executions.execution import Usage
+from agent_md.executions.ids import ExecutionId
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -14,7 +14,8 @@ from agent_md.cli.terminal.output import say
 from agent_md.cli.views.answers_table import answers_table, given_answer_shape
 from agent_md.cli.views.visible_text import json_line
 from agent_md.executions.given_answers import AnswerFilter
-from agent_md.executions.model import ExecutionId, Outcome
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import Outcome
 
 __all__ = ["answers"]
 

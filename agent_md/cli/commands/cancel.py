@@ -9,7 +9,7 @@ import typer
 from agent_md.cli.command_context import WorkspaceOption, login, open_app
 from agent_md.cli.option_values import execution_number
 from agent_md.cli.terminal.output import say
-from agent_md.executions.model import ExecutionId
+from agent_md.executions.ids import ExecutionId
 
 __all__ = ["cancel"]
 

@@ -12,10 +12,10 @@ from agent_md.app import App
 from agent_md.cli.command_context import WorkspaceOption, open_app
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import note, say
-from agent_md.cli.views.listing import Listing
+from agent_md.cli.views.table_layout import Listing
 from agent_md.cli.views.visible_text import counted, json_line, one_line
 from agent_md.errors import UsageError
-from agent_md.runner.retention import Purge, ThreadStats
+from agent_md.runner.retention_sweep import Purge, ThreadStats
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

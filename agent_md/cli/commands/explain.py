@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_md.agents.explained_rules import Subjects, ToolFacts, possible_verdicts
 from agent_md.agents.spec import AgentSpec
-from agent_md.agents.verdicts import Subjects, ToolFacts, possible_verdicts
 from agent_md.app import App
 from agent_md.cli.agent_notes import triggers_idle, without_server
 from agent_md.cli.command_context import WorkspaceOption, open_app
@@ -18,7 +18,7 @@ from agent_md.cli.views.explanation import ASKING_TOOLS, Explanation, explanatio
 from agent_md.cli.views.visible_text import json_line
 from agent_md.errors import InvalidArguments, ToolError
 from agent_md.executions.grants import Grant
-from agent_md.executions.model import Drift
+from agent_md.executions.states import Drift
 from agent_md.serialization import agent_detail, duration_text, grant_shape, trigger_shape
 from agent_md.tools.base import Tool
 

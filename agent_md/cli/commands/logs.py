@@ -20,8 +20,10 @@ from agent_md.cli.views.timeline import Timeline
 from agent_md.cli.views.visible_text import json_line
 from agent_md.errors import UsageError
 from agent_md.executions.costs import CostBy
-from agent_md.executions.model import Event, EventType, Execution, ExecutionId, Status
+from agent_md.executions.execution import Event, Execution
+from agent_md.executions.ids import ExecutionId
 from agent_md.executions.spending import Refusal
+from agent_md.executions.states import EventType, Status
 from agent_md.serialization import event_shape, execution_shape, refusal_shape
 
 __all__ = ["logs"]

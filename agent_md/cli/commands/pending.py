@@ -14,7 +14,7 @@ from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.tables import PendingRow, pending_table
 from agent_md.cli.views.visible_text import json_line
-from agent_md.executions.model import Request
+from agent_md.executions.requests import Request
 from agent_md.serialization import request_shape
 
 if TYPE_CHECKING:

@@ -18,9 +18,12 @@ from agent_md.cli.terminal.output import note, say
 from agent_md.cli.views.questions import decision_text, drift_text, summary
 from agent_md.cli.views.visible_text import json_line, one_line
 from agent_md.errors import NeverAsked, SeveralOpen, UsageError
+from agent_md.executions.execution import Execution
 from agent_md.executions.grants import DEFAULT_UNTIL, NEVER, GrantScope
-from agent_md.executions.model import Execution, ExecutionId, Request, Status
-from agent_md.ports import NewAnswer
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.requests import Request
+from agent_md.executions.states import Status
+from agent_md.ports.store import NewAnswer
 from agent_md.runner.responding import refuse_asked_again
 from agent_md.serialization import retraction_shape
 

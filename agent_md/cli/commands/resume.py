@@ -15,7 +15,9 @@ from agent_md.cli.terminal.output import note, say
 from agent_md.cli.views.tables import executions_table
 from agent_md.cli.views.visible_text import json_line
 from agent_md.errors import DrivenElsewhere, ExecutionEnded
-from agent_md.executions.model import Execution, ExecutionId, Status
+from agent_md.executions.execution import Execution
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import Status
 from agent_md.serialization import execution_shape
 from agent_md.system import named, way_to_end
 

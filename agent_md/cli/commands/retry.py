@@ -12,7 +12,8 @@ from agent_md.cli.drive.event_follower import Showing
 from agent_md.cli.drive.run_output import choose_output
 from agent_md.cli.option_values import LinesOption, OnAsk, OnAskOption, QuietOption, execution_number
 from agent_md.cli.terminal.output import remark
-from agent_md.executions.model import Claim, ExecutionId
+from agent_md.executions.execution import Claim
+from agent_md.executions.ids import ExecutionId
 from agent_md.runner.retrying import what_ran
 
 __all__ = ["retry"]

@@ -15,7 +15,7 @@ from agent_md.cli.agent_notes import triggers_idle
 from agent_md.cli.command_context import WorkspaceOption, login, open_app
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import note, say
-from agent_md.cli.views.listing import Listing
+from agent_md.cli.views.table_layout import Listing
 from agent_md.cli.views.times import date_time
 from agent_md.cli.views.visible_text import json_line, one_line
 from agent_md.errors import UsageError
@@ -88,8 +88,8 @@ def _change(app: App, what: str, agent: str | None) -> None:
 
 
 def _show(app: App, name: str | None, number: int, begin: str | None, *, as_json: bool) -> None:
-    from agent_md.triggers.coming import coming
     from agent_md.triggers.fire_times import at_text, zone_of
+    from agent_md.triggers.upcoming import coming
 
     registry = app.registry
     specs = [entry.spec for entry in registry.agents] if name is None else [registry.get(name).spec]

@@ -21,7 +21,8 @@ from agent_md.cli.terminal.output import note, say
 from agent_md.cli.terminal.standard_streams import return_streams
 from agent_md.cli.views.triggers import skipped_text, start_line
 from agent_md.cli.views.visible_text import counted, json_line, one_line, visible
-from agent_md.errors import AgentmdError, ConfigInvalid, ServerRunning, UsageError, codes_of
+from agent_md.error_codes import codes_of
+from agent_md.errors import AgentmdError, ConfigInvalid, ServerRunning, UsageError
 from agent_md.own_python import python_command
 from agent_md.settings import load_settings
 from agent_md.stores.private_files import open_private, read_private

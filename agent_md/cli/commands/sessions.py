@@ -16,7 +16,7 @@ from agent_md.cli.views.sessions_table import SessionRow, listed_session_shape, 
 from agent_md.cli.views.visible_text import counted, json_line, one_line
 from agent_md.errors import SeveralSessions, UnknownSession, UsageError
 from agent_md.executions.chat_messages import chat_message
-from agent_md.executions.model import Execution
+from agent_md.executions.execution import Execution
 from agent_md.executions.sessions import Session
 
 __all__ = ["sessions"]

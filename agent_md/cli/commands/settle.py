@@ -13,8 +13,9 @@ from agent_md.cli.option_values import JsonOption, execution_number
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.visible_text import json_line, one_line
 from agent_md.errors import UsageError
-from agent_md.executions.model import POSITION, ExecutionId, Position
-from agent_md.executions.settling import checked_note
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.positions import POSITION, Position
+from agent_md.executions.settlement_note import checked_note
 from agent_md.serialization import unknown_call_shape
 
 __all__ = ["settle"]

@@ -7,7 +7,8 @@ import time
 
 from agent_md.app import App
 from agent_md.cli.drive.silent_observer import Silent
-from agent_md.executions.model import Execution, ExecutionId
+from agent_md.executions.execution import Execution
+from agent_md.executions.ids import ExecutionId
 
 __all__ = ["close_cancelled"]
 

@@ -25,17 +25,11 @@ from agent_md.cli.terminal.standard_streams import divert_tool_output
 from agent_md.cli.views.questions import listed, summary, unasked, withdrawn
 from agent_md.errors import AnswerConflict, AnswerRefused, CannotGoOn, UsageError
 from agent_md.executions.answers import POLICY
-from agent_md.executions.model import (
-    Claim,
-    Execution,
-    ExecutionId,
-    Outcome,
-    Request,
-    RequestKind,
-    RequestSource,
-    Status,
-)
-from agent_md.ports import NewAnswer
+from agent_md.executions.execution import Claim, Execution
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.requests import Request
+from agent_md.executions.states import Outcome, RequestKind, RequestSource, Status
+from agent_md.ports.store import NewAnswer
 
 __all__ = ["attend"]
 

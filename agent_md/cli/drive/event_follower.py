@@ -11,7 +11,10 @@ from agent_md.app import App
 from agent_md.cli.drive.run_output import Output
 from agent_md.cli.terminal.output import NoReader, give_up, note
 from agent_md.cli.terminal.standard_streams import person
-from agent_md.executions.model import Decision, Event, EventType, ExecutionId, Request, RequestId
+from agent_md.executions.execution import Event
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.requests import Request
+from agent_md.executions.states import Decision, EventType
 
 __all__ = ["Showing"]
 

@@ -16,8 +16,10 @@ from agent_md.cli.views.event_lines import head_of
 from agent_md.cli.views.live import StreamingText, Working
 from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import StoreError
-from agent_md.executions.model import CallState, Event, EventType, Execution, Status
-from agent_md.ports import Clock, Store
+from agent_md.executions.execution import Event, Execution
+from agent_md.executions.states import CallState, EventType, Status
+from agent_md.ports.clock import Clock
+from agent_md.ports.store import Store
 
 __all__ = ["Progress"]
 

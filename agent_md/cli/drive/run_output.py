@@ -13,7 +13,9 @@ from agent_md.cli.views.event_lines import RunView, cut_text, header
 from agent_md.cli.views.money import dollars
 from agent_md.cli.views.questions import contents, decision_text, summary
 from agent_md.cli.views.visible_text import counted, json_line, visible
-from agent_md.executions.model import Drift, Event, EventType, Execution, Request
+from agent_md.executions.execution import Event, Execution
+from agent_md.executions.requests import Request
+from agent_md.executions.states import Drift, EventType
 from agent_md.serialization import request_shape, run_event_line
 
 if TYPE_CHECKING:

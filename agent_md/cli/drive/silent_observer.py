@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_md.executions.model import ExecutionId
+from agent_md.executions.ids import ExecutionId
 
 __all__ = ["Silent"]
 

@@ -17,8 +17,9 @@ from agent_md.app import App
 from agent_md.cli.drive.silent_observer import Silent
 from agent_md.cli.log_file import log_to_file
 from agent_md.cli.terminal.standard_streams import divert_tool_output
-from agent_md.errors import AgentmdError, codes_of
-from agent_md.executions.model import ExecutionId
+from agent_md.error_codes import codes_of
+from agent_md.errors import AgentmdError
+from agent_md.executions.ids import ExecutionId
 from agent_md.own_python import python_command
 from agent_md.settings import load_settings
 

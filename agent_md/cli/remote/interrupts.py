@@ -11,7 +11,10 @@ from typing import Any
 
 from agent_md.cli.remote.sessions_client import Interrupt
 from agent_md.executions.grants import GrantOffer
-from agent_md.executions.model import ExecutionId, Position, Preview, Request, RequestId, RequestKind, RequestSource
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.positions import Position
+from agent_md.executions.requests import Preview, Request
+from agent_md.executions.states import RequestKind, RequestSource
 
 __all__ = ["as_request"]
 

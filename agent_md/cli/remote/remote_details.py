@@ -13,7 +13,7 @@ from agent_md.cli.views.request_details import everything
 from agent_md.cli.views.screen import Screen
 from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import RequestRefused, ServerUnreachable, UnknownSession
-from agent_md.executions.model import Request
+from agent_md.executions.requests import Request
 
 __all__ = ["RemoteDetails"]
 

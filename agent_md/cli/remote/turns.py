@@ -28,7 +28,7 @@ from agent_md.cli.views.durations import spent
 from agent_md.cli.views.questions import listed, summary
 from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import RequestRefused, ServerUnreachable
-from agent_md.executions.model import Request
+from agent_md.executions.requests import Request
 from agent_md.executions.sessions import SessionStatus
 
 __all__ = ["LeftWaiting", "RemoteTurns", "Stage", "retry_delays"]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
-from agent_md.cli.views.listing import Listing
 from agent_md.cli.views.questions import decision_text, listed
 from agent_md.cli.views.short_json import short_json
+from agent_md.cli.views.table_layout import Listing
 from agent_md.cli.views.times import date_time
 from agent_md.cli.views.visible_text import one_line
 from agent_md.executions.given_answers import GivenAnswer

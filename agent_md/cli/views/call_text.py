@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_md.cli.views.visible_text import counted, one_line, visible
-from agent_md.executions.model import Preview
+from agent_md.executions.requests import Preview
 
 __all__ = ["LongText", "call_line", "long_texts", "shown_json", "sized_json", "text_block"]
 

@@ -16,7 +16,7 @@ from agent_md.cli.views.short_json import short_json
 from agent_md.cli.views.times import date_time
 from agent_md.cli.views.visible_text import counted, cut, one_line, visible
 from agent_md.executions.chat_messages import chat_message
-from agent_md.executions.model import Usage
+from agent_md.executions.execution import Usage
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

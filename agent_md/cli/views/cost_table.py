@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agent_md.cli.views.listing import Listing
 from agent_md.cli.views.money import dollars
+from agent_md.cli.views.table_layout import Listing
 from agent_md.cli.views.visible_text import counted, one_line
 from agent_md.executions.costs import Cost, CostBy, total
 from agent_md.executions.spending import DAILY_LIMIT, Scope

@@ -18,7 +18,9 @@ from agent_md.cli.views.hanging import Hanging
 from agent_md.cli.views.questions import decision_text, summary
 from agent_md.cli.views.times import time_of_day
 from agent_md.cli.views.visible_text import cut, one_line, visible
-from agent_md.executions.model import CallOutcome, Event, EventType, Outcome, Preview, Request, Status
+from agent_md.executions.execution import Event
+from agent_md.executions.requests import Preview, Request
+from agent_md.executions.states import CallOutcome, EventType, Outcome, Status
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from agent_md.agents.explained_rules import Possible
 from agent_md.agents.rules import EVERYTHING, parse_rule
 from agent_md.agents.spec import AgentSpec
-from agent_md.agents.verdicts import Possible
 from agent_md.cli.views.grants import grant_text, state_text
 from agent_md.cli.views.hanging import Hanging, paragraph
 from agent_md.cli.views.pairs import Pairs
@@ -19,7 +19,7 @@ from agent_md.cli.views.triggers import held_text, skip_rules, skipped_text
 from agent_md.cli.views.visible_text import one_line
 from agent_md.executions.firings import TriggerState
 from agent_md.executions.grants import Grant
-from agent_md.executions.model import Decision, Drift
+from agent_md.executions.states import Decision, Drift
 from agent_md.serialization import agent_detail, duration_text
 
 if TYPE_CHECKING:

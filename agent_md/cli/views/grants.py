@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import TYPE_CHECKING
 
-from agent_md.cli.views.listing import Listing
 from agent_md.cli.views.questions import drift_name
+from agent_md.cli.views.table_layout import Listing
 from agent_md.cli.views.times import date_time
 from agent_md.cli.views.visible_text import one_line
 from agent_md.executions.grants import Grant, GrantEnd, GrantScope
-from agent_md.executions.model import Drift
+from agent_md.executions.states import Drift
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

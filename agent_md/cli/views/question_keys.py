@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from agent_md.cli.views.screen import Screen, Style
 from agent_md.cli.views.visible_text import width_of, wrapped
-from agent_md.executions.model import RequestKind
+from agent_md.executions.states import RequestKind
 
 __all__ = ["Command", "hint_lines"]
 

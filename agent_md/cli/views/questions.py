@@ -16,7 +16,8 @@ from agent_md.cli.views.question_keys import Command, hint_lines
 from agent_md.cli.views.screen import Painter, Screen, Style, unpainted
 from agent_md.cli.views.short_json import short_json
 from agent_md.cli.views.visible_text import counted, cut, fold, is_suspicious, one_line, visible, width_of, wrapped
-from agent_md.executions.model import Answer, Drift, Outcome, Preview, Request, RequestKind, RequestSource
+from agent_md.executions.requests import Answer, Preview, Request
+from agent_md.executions.states import Drift, Outcome, RequestKind, RequestSource
 
 __all__ = [
     "QuestionText",

@@ -11,7 +11,7 @@ from agent_md.cli.views.call_text import long_texts, sized_json, text_block
 from agent_md.cli.views.questions import indented
 from agent_md.cli.views.screen import Screen, Style
 from agent_md.cli.views.visible_text import one_line
-from agent_md.executions.model import Request
+from agent_md.executions.requests import Request
 
 __all__ = ["everything", "room_beside"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_md.cli.views.listing import Listing
+from agent_md.cli.views.table_layout import Listing
 from agent_md.cli.views.times import date_time
 from agent_md.cli.views.visible_text import one_line
 from agent_md.executions.sessions import Session

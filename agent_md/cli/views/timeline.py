@@ -25,7 +25,11 @@ from agent_md.cli.views.money import dollars
 from agent_md.cli.views.questions import listed
 from agent_md.cli.views.times import date, date_time
 from agent_md.cli.views.visible_text import one_line
-from agent_md.executions.model import Call, CallState, Event, EventType, Execution, Outcome, Request, RequestId, Status
+from agent_md.executions.calls import Call
+from agent_md.executions.execution import Event, Execution
+from agent_md.executions.ids import RequestId
+from agent_md.executions.requests import Request
+from agent_md.executions.states import CallState, EventType, Outcome, Status
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

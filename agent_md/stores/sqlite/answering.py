@@ -4,30 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from agent_md.errors import (
-    AnswerConflict,
-    NothingToRetract,
-    NotRetractable,
-    UnknownRequest,
-    UsageError,
-)
+from agent_md.errors import AnswerConflict, NothingToRetract, NotRetractable, UnknownRequest, UsageError
 from agent_md.executions.answers import given_by_human, same_answer
-from agent_md.executions.asked_again import asked_again, retracted
 from agent_md.executions.days import utc_text
-from agent_md.executions.model import (
-    Answer,
-    Claim,
-    EventType,
-    Execution,
-    ExecutionId,
-    Outcome,
-    Request,
-    RequestId,
-    Retraction,
-    Status,
-    WorkerId,
-)
-from agent_md.ports import AnswerReceipt, Clock, NewAnswer
+from agent_md.executions.execution import Claim, Execution
+from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
+from agent_md.executions.request_occurrences import asked_again, retracted
+from agent_md.executions.requests import Answer, Request, Retraction
+from agent_md.executions.states import EventType, Outcome, Status
+from agent_md.ports.clock import Clock
+from agent_md.ports.store import AnswerReceipt, NewAnswer
 from agent_md.stores.sqlite import grants, shared_statements
 from agent_md.stores.sqlite.claims import Claims
 from agent_md.stores.sqlite.database import Database

@@ -6,8 +6,12 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from agent_md.errors import StateDirUnusable, StoreFull, StoreReadOnly
-from agent_md.executions.model import Claim, Execution, ExecutionId, Position, Status, WorkerId, place_of_call
-from agent_md.ports import Clock, Workers
+from agent_md.executions.execution import Claim, Execution
+from agent_md.executions.ids import ExecutionId, WorkerId
+from agent_md.executions.positions import Position, place_of_call
+from agent_md.executions.states import Status
+from agent_md.ports.clock import Clock
+from agent_md.ports.workers import Workers
 from agent_md.stores.sqlite import spending
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import EXECUTION, to_execution

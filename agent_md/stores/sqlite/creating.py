@@ -7,8 +7,10 @@ import json
 from agent_md.errors import ConversationWaiting, IdempotencyMismatch
 from agent_md.executions.chat_messages import shown_text
 from agent_md.executions.days import utc_text
-from agent_md.executions.model import EventType, ExecutionId, NewExecution, Status, WorkerId
-from agent_md.ports import Idempotency
+from agent_md.executions.execution import NewExecution
+from agent_md.executions.ids import ExecutionId, WorkerId
+from agent_md.executions.states import EventType, Status
+from agent_md.ports.store import Idempotency
 from agent_md.stores.sqlite import shared_statements
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import ACTIVE, OPEN

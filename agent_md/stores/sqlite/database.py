@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_md.errors import StoreReadOnly
 from agent_md.stores.sqlite.file import WRITABLE, begin, connect, frozen_mode, make_file, use_wal, words_of
-from agent_md.stores.sqlite.schema import migrate, migrations, refuse_unknown
+from agent_md.stores.sqlite.migrate import migrate, migrations, refuse_unknown
 
 __all__ = ["Database"]
 

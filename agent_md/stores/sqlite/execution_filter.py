@@ -6,8 +6,9 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from agent_md.executions.model import EventType, ExecutionId, Status
+from agent_md.executions.ids import ExecutionId
 from agent_md.executions.search import says
+from agent_md.executions.states import EventType, Status
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.settling import HAS_UNKNOWN
 

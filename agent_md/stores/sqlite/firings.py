@@ -21,8 +21,9 @@ from agent_md.executions.firings import (
     ToolRun,
     Written,
 )
-from agent_md.executions.model import ExecutionId, TriggerKind
-from agent_md.ports import Clock
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import TriggerKind
+from agent_md.ports.clock import Clock
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import dump
 

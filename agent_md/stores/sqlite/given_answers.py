@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 from agent_md.executions.given_answers import AnswerFilter, GivenAnswer
-from agent_md.executions.model import Answer, ExecutionId, Outcome, RequestId
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.requests import Answer
+from agent_md.executions.states import Outcome
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import OPEN, REQUEST, to_request
 

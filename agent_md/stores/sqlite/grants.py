@@ -7,8 +7,8 @@ from typing import Any
 
 from agent_md.errors import GrantLapsed, UnknownGrant
 from agent_md.executions.grants import Grant, GrantEnd, GrantId, GrantScope, NewGrant
-from agent_md.executions.model import ExecutionId
-from agent_md.ports import Clock
+from agent_md.executions.ids import ExecutionId
+from agent_md.ports.clock import Clock
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import dump
 

@@ -22,8 +22,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from agent_md.executions.execution import NewExecution
 from agent_md.executions.history import MESSAGE_EVENTS, lead_of, own_messages, shortened, talk_of, window_start
-from agent_md.executions.model import NewExecution
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import dump
 

@@ -10,26 +10,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from agent_md.errors import CallClosed, CancelRequested, ClaimLost
+from agent_md.executions.calls import Proposal
+from agent_md.executions.execution import Claim, Usage
 from agent_md.executions.grants import GrantId
-from agent_md.executions.model import (
-    BETWEEN,
-    CallEffect,
-    CallOutcome,
-    CallState,
-    Claim,
-    Decision,
-    EventType,
-    NewRequest,
-    Outcome,
-    Position,
-    Proposal,
-    RequestId,
-    RequestSource,
-    Status,
-    Usage,
-)
+from agent_md.executions.ids import RequestId
+from agent_md.executions.positions import BETWEEN, Position
+from agent_md.executions.requests import CallEffect, NewRequest
 from agent_md.executions.spending import Budget, Judgement
-from agent_md.ports import Clock, Ending, NewAnswer, Workers
+from agent_md.executions.states import CallOutcome, CallState, Decision, EventType, Outcome, RequestSource, Status
+from agent_md.ports.clock import Clock
+from agent_md.ports.journal import Ending
+from agent_md.ports.store import NewAnswer
+from agent_md.ports.workers import Workers
 from agent_md.stores.sqlite import grants, ledger, shared_statements, spending
 from agent_md.stores.sqlite.answering import refuse_retracted, use_answers
 from agent_md.stores.sqlite.claims import add_attempt, place_in_flight

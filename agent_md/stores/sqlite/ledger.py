@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from agent_md.executions.costs import Cost, CostBy
-from agent_md.executions.model import ExecutionId, Usage
+from agent_md.executions.execution import Usage
+from agent_md.executions.ids import ExecutionId
 from agent_md.executions.spending import Scope
 from agent_md.stores.sqlite.database import Database
 

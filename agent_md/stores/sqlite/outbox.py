@@ -8,8 +8,10 @@ from typing import Any
 
 from agent_md.errors import StateDirUnusable
 from agent_md.executions.deliveries import MESSAGE_TARGET, Delivery, HookEvent, NewDelivery
-from agent_md.executions.model import ExecutionId, HookTarget, RequestId, WorkerId
-from agent_md.ports import Clock, Workers
+from agent_md.executions.execution import HookTarget
+from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
+from agent_md.ports.clock import Clock
+from agent_md.ports.workers import Workers
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import dump
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from agent_md.executions.model import NewExecution, TriggerKind
+from agent_md.executions.execution import NewExecution
 from agent_md.executions.spending import Refusal, RefusalKind
+from agent_md.executions.states import TriggerKind
 from agent_md.stores.sqlite.database import Database
 
 __all__ = ["add_refusal", "refusals"]

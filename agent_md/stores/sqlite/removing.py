@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from agent_md.executions.model import ExecutionId
+from agent_md.executions.ids import ExecutionId
 from agent_md.executions.retention import Removable
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.grants import KEPT_BY_GRANTS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from agent_md.executions.model import ExecutionId
+from agent_md.executions.ids import ExecutionId
 from agent_md.executions.retention import Removable
-from agent_md.ports import Clock
+from agent_md.ports.clock import Clock
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.initial_messages import SqliteOpenings
 from agent_md.stores.sqlite.removing import Removals

@@ -6,34 +6,22 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from agent_md.executions.calls import Call, Settlement, StepRecord
+from agent_md.executions.execution import Event, Execution, Usage
 from agent_md.executions.grants import GrantOffer
-from agent_md.executions.model import (
-    Answer,
-    Call,
-    CallEffect,
+from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
+from agent_md.executions.positions import Position
+from agent_md.executions.requests import Answer, CallEffect, NewRequest, Preview, Request, Retraction, ToolSource
+from agent_md.executions.states import (
     CallOutcome,
     CallState,
     Decision,
-    Event,
     EventType,
-    Execution,
-    ExecutionId,
-    NewRequest,
     Outcome,
-    Position,
-    Preview,
-    Request,
-    RequestId,
     RequestKind,
     RequestSource,
-    Retraction,
-    Settlement,
     Status,
-    StepRecord,
-    ToolSource,
     TriggerKind,
-    Usage,
-    WorkerId,
 )
 
 __all__ = [

@@ -12,10 +12,13 @@ from operator import itemgetter
 from typing import Any
 
 from agent_md.errors import ConversationBusy, SessionExists, TooManySessions, UnknownRequest, UnknownSession
+from agent_md.executions.execution import Event, Execution, NewExecution
 from agent_md.executions.history import MESSAGE_EVENTS, own_messages
-from agent_md.executions.model import Event, Execution, ExecutionId, NewExecution, Request, RequestId, Status
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.requests import Request
 from agent_md.executions.sessions import Session, SessionStatus
-from agent_md.ports import Clock
+from agent_md.executions.states import Status
+from agent_md.ports.clock import Clock
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.initial_messages import LEFT_TRACES, Conversation
 from agent_md.stores.sqlite.rows import (

@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 
 from agent_md.errors import NothingToSettle, SettledOtherwise, UnknownCall
-from agent_md.executions.model import Call, CallState, ExecutionId, Position, Settlement
+from agent_md.executions.calls import Call, Settlement
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.positions import Position
+from agent_md.executions.states import CallState
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import UNSETTLED
 

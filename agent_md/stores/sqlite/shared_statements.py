@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agent_md.executions.model import (
-    Answer,
-    EventType,
-    ExecutionId,
-    NewRequest,
-    Outcome,
-    RequestContent,
-    RequestId,
-    Status,
-)
-from agent_md.ports import NewAnswer
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.requests import Answer, NewRequest, RequestContent
+from agent_md.executions.states import EventType, Outcome, Status
+from agent_md.ports.store import NewAnswer
 from agent_md.stores.sqlite import grants
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import ACTIVE, OPEN, dump, request_body, text_in

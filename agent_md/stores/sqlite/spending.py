@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from agent_md.errors import BudgetSpent
-from agent_md.executions.model import Claim, ExecutionId, NewExecution, WorkerId
+from agent_md.executions.execution import Claim, NewExecution
+from agent_md.executions.ids import ExecutionId, WorkerId
 from agent_md.executions.spending import Account, Budget, Judgement, Scope, Spending, Verdict, judge, mark_passed
-from agent_md.ports import Workers
+from agent_md.ports.workers import Workers
 from agent_md.stores.sqlite import ledger
 from agent_md.stores.sqlite.database import Database
 

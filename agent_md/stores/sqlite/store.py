@@ -9,36 +9,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent_md.errors import (
-    BudgetSpent,
-    ConversationWaiting,
-    StoreFull,
-    StoreReadOnly,
-    UnknownExecution,
-)
+from agent_md.errors import BudgetSpent, ConversationWaiting, StoreFull, StoreReadOnly, UnknownExecution
+from agent_md.executions.calls import Call, Settlement, StepRecord
 from agent_md.executions.costs import Cost, CostBy
+from agent_md.executions.execution import Claim, Event, Execution, NewExecution
 from agent_md.executions.firings import FiringId
 from agent_md.executions.given_answers import AnswerFilter, GivenAnswer
-from agent_md.executions.model import (
-    Answer,
-    Call,
-    Claim,
-    Event,
-    EventType,
-    Execution,
-    ExecutionId,
-    NewExecution,
-    Position,
-    Request,
-    RequestId,
-    Retraction,
-    Settlement,
-    Status,
-    StepRecord,
-    WorkerId,
-)
+from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
+from agent_md.executions.positions import Position
+from agent_md.executions.requests import Answer, Request, Retraction
 from agent_md.executions.spending import Refusal, RefusalKind, Scope
-from agent_md.ports import AnswerReceipt, Clock, Idempotency, Journal, NewAnswer, Workers
+from agent_md.executions.states import EventType, Status
+from agent_md.ports.clock import Clock
+from agent_md.ports.journal import Journal
+from agent_md.ports.store import AnswerReceipt, Idempotency, NewAnswer
+from agent_md.ports.workers import Workers
 from agent_md.stores.sqlite import creating, ledger, settling, shared_statements, spending
 from agent_md.stores.sqlite.answering import SqliteAnswers
 from agent_md.stores.sqlite.claims import Claims

@@ -11,7 +11,9 @@ from typing import Any
 
 from agent_md.api.context import ServerContext
 from agent_md.api.sse import COMMENT, HEARTBEAT_S, Heartbeat, Pieces, position, sse_message, turn_of
-from agent_md.executions.model import Event, EventType, Execution, RequestId
+from agent_md.executions.execution import Event, Execution
+from agent_md.executions.ids import RequestId
+from agent_md.executions.states import EventType
 from agent_md.serialization import iso_time, run_event_line
 
 __all__ = ["event_line", "execution_stream", "global_stream", "told"]

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import cast
 
-from agent_md.agents import formats
+from agent_md.agents import value_formats
 from agent_md.agents.defaults import HISTORY, ON_PENDING, SETTINGS, Defaults, read_settings, rule
 from agent_md.agents.frontmatter import Document, read_document
-from agent_md.agents.groups import read_model, read_notify, read_paths, read_secrets, schedule_line, trigger_of
 from agent_md.agents.names import agent_name, default_icon
+from agent_md.agents.nested_fields import read_model, read_notify, read_paths, read_secrets, schedule_line, trigger_of
 from agent_md.agents.rules import EVERYTHING
 from agent_md.agents.source import Mark
 from agent_md.agents.spec import AgentSpec, OnPending
-from agent_md.agents.values import Section, json_safe, note_cut_texts
-from agent_md.agents.yamltree import Entry, Scalar
+from agent_md.agents.typed_values import Section, json_safe, note_cut_texts
+from agent_md.agents.yaml_positions import Entry, Scalar
 from agent_md.errors import AgentFileInvalid
 
 __all__ = ["FIELDS", "RESERVED", "Parsed", "parse_agent", "read_agent"]
@@ -109,7 +109,7 @@ def _spec(section: Section, document: Document, name: str, source_path: str, def
         body=document.body,
         model=read_model(section, defaults),
         description=section.prose("description", ""),
-        icon=section.text("icon", formats.icon, default_icon(name)),
+        icon=section.text("icon", value_formats.icon, default_icon(name)),
         enabled=section.flag("enabled", True),
         settings=read_settings(settings, defaults.settings),
         trigger=trigger_of(section),
@@ -120,11 +120,11 @@ def _spec(section: Section, document: Document, name: str, source_path: str, def
         deny=_rules(section, "deny"),
         allow_hosts=_allow_hosts(section),
         on_pending=cast(OnPending, on_pending),
-        confirm_timeout=section.text("confirm_timeout", formats.time_limit, defaults.confirm_timeout),
+        confirm_timeout=section.text("confirm_timeout", value_formats.time_limit, defaults.confirm_timeout),
         paths=read_paths(section.section("paths")),
-        tools=section.texts(tools, formats.simple_name, ()),
-        mcp=section.texts("mcp", formats.simple_name, ()),
-        skills=section.texts("skills", formats.simple_name, ()),
+        tools=section.texts(tools, value_formats.simple_name, ()),
+        mcp=section.texts("mcp", value_formats.simple_name, ()),
+        skills=section.texts("skills", value_formats.simple_name, ()),
         agents=section.texts("agents", agent_name, ()),
         secrets=read_secrets(section, "secrets"),
         notify=read_notify(section, "notify"),
@@ -188,7 +188,7 @@ def _liftable(text: str) -> str:
 
 
 def _allow_hosts(section: Section) -> tuple[str, ...]:
-    hosts = section.texts("allow_hosts", formats.host, ())
+    hosts = section.texts("allow_hosts", value_formats.host, ())
     if section.items("allow_hosts") == ():
         section.note(
             "allow_hosts", "an empty list allows nothing; remove it for any public host, or write deny: http_request"

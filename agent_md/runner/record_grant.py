@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from agent_md.agents.formats import duration
 from agent_md.agents.grant_rules import checked_rule
 from agent_md.agents.rules import RuleInvalid
+from agent_md.agents.value_formats import duration
 from agent_md.errors import AnswerRefused
 from agent_md.executions.grants import DEFAULT_UNTIL, NEVER, GrantScope, NewGrant
-from agent_md.executions.model import Request
+from agent_md.executions.requests import Request
 from agent_md.serialization import duration_text
 
 __all__ = ["lasts", "new_grant", "remembered"]

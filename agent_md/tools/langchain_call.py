@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_md.errors import ClaimLost, StoreError, ToolError
-from agent_md.executions.texts import bounded
+from agent_md.executions.error_text import bounded
 from agent_md.sdk import Pause
 from agent_md.tools.results import result_text, storable
 from agent_md.tools.threads import Outcome, ToolThreads

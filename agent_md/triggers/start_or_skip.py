@@ -10,9 +10,11 @@ from datetime import UTC
 
 from agent_md.agents.registry import Registry
 from agent_md.errors import AgentmdError, ConversationWaiting, FiringDecided, UsageError
+from agent_md.executions.execution import Execution
 from agent_md.executions.firings import Firing, FiringState
-from agent_md.executions.model import Execution, Status, TriggerKind
-from agent_md.ports import Clock, Store
+from agent_md.executions.states import Status, TriggerKind
+from agent_md.ports.clock import Clock
+from agent_md.ports.store import Store
 from agent_md.triggers.fire_times import at_text
 from agent_md.triggers.pauses import paused_by
 from agent_md.triggers.watches import MOST_HOPS

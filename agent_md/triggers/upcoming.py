@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from agent_md.agents.spec import AgentSpec
-from agent_md.ports import Firings
+from agent_md.ports.firings import Firings
 from agent_md.triggers.schedules import Coming, coming_fires
 
 __all__ = ["coming"]

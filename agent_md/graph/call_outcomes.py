@@ -1,4 +1,4 @@
-"""How calls end: what their journal keeps and what the model is told, told from what can be known and never guessed."""
+"""How a call ends, and what the model is told of it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from agent_md.errors import ClaimLost, StoreError, ToolError
-from agent_md.executions.model import Call, CallOutcome, CallState, StepRecord
+from agent_md.executions.calls import StepRecord
+from agent_md.executions.states import CallOutcome, CallState
 from agent_md.sdk import RequestDenied, RequestExpired
-from agent_md.tools.base import SettledState, Tool
+from agent_md.tools.base import Tool
 from agent_md.tools.results import one_line
 
-__all__ = ["EDITED", "MAY_HAVE_RUN", "End", "closing", "failed", "settle", "tool_errors", "unknown", "with_steps"]
+__all__ = ["EDITED", "MAY_HAVE_RUN", "End", "failed", "tool_errors", "unknown", "with_steps"]
 
 EDITED = "The user edited the arguments of this call before approving it."
+
 MAY_HAVE_RUN = "Unknown: the call may have run. It was started and its end was not seen; it is not run again"
 
 _ERROR_LIMIT = 1000
@@ -71,50 +73,6 @@ def tool_errors(tool: Tool) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         raise ToolError(f"{tool.name} failed: {_described(error)}") from error
-
-
-def settle(tool: Tool, call: Call) -> End | SettledState:
-    """What to make of a call that was started by a driver that is gone: its end, or whether it may run (again)."""
-    if call.effect is not None:
-        return _look(tool, call)
-    if tool.options.read_only or tool.options.idempotent:
-        return SettledState.NOT_DONE
-    return unknown(MAY_HAVE_RUN)
-
-
-def closing(tools: Mapping[str, Tool], call: Call, steps: Mapping[int, StepRecord]) -> End:
-    """How an open call is closed when its execution ends. One that has done `steps` is unknown."""
-    return with_steps(_closing(tools, call), steps)
-
-
-def _closing(tools: Mapping[str, Tool], call: Call) -> End:
-    if call.state is CallState.PAUSED:
-        text = "Not finished: the execution ended while this call waited for an answer"
-        return End(CallState.FINISHED, CallOutcome.FAILED, text)
-    if call.state is not CallState.STARTED:
-        return End(CallState.FINISHED, CallOutcome.NOT_RUN, "Not executed: the execution ended before this call")
-    tool = tools.get(call.tool)
-    if tool is None or call.effect is None:
-        return unknown(MAY_HAVE_RUN)
-    settled = _look(tool, call)
-    if isinstance(settled, End):
-        return settled
-    if settled is SettledState.NOT_DONE:
-        return End(CallState.FINISHED, CallOutcome.NOT_RUN, "Not executed: the execution ended during this call")
-    text = "Error: not known to be executed: its target was changed by someone else meanwhile"
-    return End(CallState.FINISHED, CallOutcome.FAILED, text)
-
-
-def _look(tool: Tool, call: Call) -> End | SettledState:
-    assert call.effect is not None
-    try:
-        with tool_errors(tool):
-            settled = tool.settle(tool.validate(call.args), call.effect)
-    except ToolError:
-        return SettledState.CHANGED
-    if settled.state is SettledState.DONE:
-        return End(CallState.FINISHED, CallOutcome.DONE, settled.result or "")
-    return settled.state
 
 
 def _described(error: BaseException) -> str:

@@ -12,9 +12,11 @@ from typing import Any
 
 from agent_md.errors import AnswerRefused
 from agent_md.executions.answers import check_json, validate_response
+from agent_md.executions.calls import Call
 from agent_md.executions.json_values import brief
-from agent_md.executions.model import Call, Preview, Request, RequestKind, RequestSource
 from agent_md.executions.questions import Answers, read_answers
+from agent_md.executions.requests import Preview, Request
+from agent_md.executions.states import RequestKind, RequestSource
 
 __all__ = ["answer_from_view", "decision_view", "interrupt_view", "preview_shape", "unknown_call_view"]
 

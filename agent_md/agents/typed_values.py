@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from agent_md.agents.names import nearest
 from agent_md.agents.source import Mark, Source
-from agent_md.agents.yamltree import Entry, Mapping, Node, Scalar, Sequence
+from agent_md.agents.yaml_positions import Entry, Mapping, Node, Scalar, Sequence
 
 __all__ = ["Section", "json_safe", "note_cut_texts", "read_text"]
 

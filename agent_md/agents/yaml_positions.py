@@ -13,7 +13,7 @@ from typing import Any, Literal, NoReturn
 import yaml
 
 from agent_md.agents.source import Mark, Source
-from agent_md.agents.yamlhelp import explain
+from agent_md.agents.yaml_error_hints import explain
 
 __all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_VALUES", "Entry", "Mapping", "Node", "Scalar", "Sequence", "load_mapping"]
 

@@ -13,9 +13,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from agent_md.executions.model import Execution, ExecutionId
-from agent_md.executions.threads import owner_of, thread_id
-from agent_md.ports import Clock, Store
+from agent_md.executions.execution import Execution
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.thread_names import owner_of, thread_id
+from agent_md.ports.clock import Clock
+from agent_md.ports.store import Store
 from agent_md.stores.thread_file import ThreadFile
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from agent_md.executions.model import RequestId
+from agent_md.executions.ids import RequestId
 from agent_md.graph.thread_view import ThreadView
 
 __all__ = ["Broken", "Continue", "Finished", "Park", "Seed", "Step", "Wake", "next_step"]

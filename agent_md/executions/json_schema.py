@@ -12,7 +12,7 @@ from agent_md.own_python import python_command
 
 __all__ = ["check_answer", "check_schema"]
 
-_CHILD = Path(__file__).with_name("schema_child.py")
+_PROCESS = Path(__file__).with_name("json_schema_process.py")
 _CLOCK_S = 60.0
 """Ends a check that neither computes nor ends; one that computes is ended sooner."""
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -51,7 +51,7 @@ def check_answer(schema: dict[str, Any], value: Any) -> None:
 def _checked(given: str) -> dict[str, Any]:
     try:
         ended = subprocess.run(
-            python_command(str(_CHILD)), input=given, capture_output=True, text=True, timeout=_CLOCK_S
+            python_command(str(_PROCESS)), input=given, capture_output=True, text=True, timeout=_CLOCK_S
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise AnswerRefused(f"the answer cannot be checked: {error}; nothing was answered") from None

@@ -22,26 +22,20 @@ from agent_md.errors import (
     UsageError,
     WorkTimeout,
 )
-from agent_md.executions.model import (
-    BETWEEN,
-    Call,
-    CallState,
-    Claim,
-    Execution,
-    ExecutionId,
-    Outcome,
-    Position,
-    RequestId,
-    RequestSource,
-    Status,
-    place_of_call,
-)
-from agent_md.graph.outcomes import End, closing
+from agent_md.executions.calls import Call
+from agent_md.executions.execution import Claim, Execution
+from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.positions import BETWEEN, Position, place_of_call
+from agent_md.executions.states import CallState, Outcome, RequestSource, Status
+from agent_md.graph.call_outcomes import End
+from agent_md.graph.cut_off_calls import closing
 from agent_md.graph.run_context import HandedOver, RunContext
 from agent_md.graph.thread import Thread
-from agent_md.ports import Ending, Journal, ProgressSink, Store
+from agent_md.ports.journal import Ending, Journal
+from agent_md.ports.progress import ProgressSink
+from agent_md.ports.store import Store
 from agent_md.redaction import Redactor
-from agent_md.runner.decide import Broken, Continue, Finished, Park, Seed, Wake, next_step
+from agent_md.runner.next_step import Broken, Continue, Finished, Park, Seed, Wake, next_step
 from agent_md.shortages import shortage
 from agent_md.tools.base import Tool
 

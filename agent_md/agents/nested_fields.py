@@ -6,13 +6,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal, TypeVar, cast
 
-from agent_md.agents import formats
+from agent_md.agents import value_formats
 from agent_md.agents.cron import parse_cron
 from agent_md.agents.defaults import PROVIDERS, SETTINGS, Defaults, non_empty
 from agent_md.agents.model_names import MEANT, parse_model
 from agent_md.agents.spec import ModelRef, NotifyTarget, PathMount, Secret, Trigger
-from agent_md.agents.values import Section, read_text
-from agent_md.agents.yamltree import Entry, Mapping, Node, Scalar
+from agent_md.agents.typed_values import Section, read_text
+from agent_md.agents.yaml_positions import Entry, Mapping, Node, Scalar
 from agent_md.executions.deliveries import HookEvent
 
 __all__ = ["read_model", "read_notify", "read_paths", "read_secrets", "schedule_line", "trigger_of"]
@@ -47,7 +47,7 @@ def read_model(top: Section, defaults: Defaults) -> ModelRef:
     name = section.text("name", non_empty, default)
     if name is None:
         section.note("name", f"there is no default model of {provider}; add one such as name: MODEL")
-    base_url = section.text(section.alias("base_url", "url"), formats.model_url, None)
+    base_url = section.text(section.alias("base_url", "url"), value_formats.model_url, None)
     return ModelRef(provider, name or "", base_url)
 
 
@@ -99,16 +99,16 @@ def read_paths(section: Section) -> tuple[PathMount, ...]:
     for entry in section.mapping.entries.values():
         label = section.name(entry.key)
         try:
-            formats.folder_alias(entry.key)
+            value_formats.folder_alias(entry.key)
         except ValueError as error:
             section.source.note(entry.mark, f"{label}: {error}")
         if not isinstance(entry.value, Mapping):
-            plain = read_text(section.source, entry.value, label, formats.path)
+            plain = read_text(section.source, entry.value, label, value_formats.path)
             mounts += [PathMount(entry.key, path) for path in plain or ()]
             continue
         inner = Section(section.source, entry.value, label)
         inner.check_keys(("path", "description", "mode"))
-        path = _required(inner, "path", formats.path)
+        path = _required(inner, "path", value_formats.path)
         mode = cast(Literal["ro", "rw"], inner.word("mode", ("ro", "rw"), "rw"))
         mounts.append(PathMount(entry.key, path or "", inner.prose("description", ""), mode))
     return tuple(mounts)
@@ -131,14 +131,14 @@ def read_notify(section: Section, key: str) -> tuple[NotifyTarget, ...]:
     targets = []
     for node in section.items(key) or ():
         if not isinstance(node, Mapping):
-            plain = read_text(section.source, node, section.name(key), formats.hook_url)
+            plain = read_text(section.source, node, section.name(key), value_formats.hook_url)
             targets += [NotifyTarget(url) for url in plain or ()]
             continue
         inner = Section(section.source, node, section.name(key))
         inner.check_keys(("url", "token", "secret", "events"))
-        url = _required(inner, "url", formats.hook_url)
-        token = inner.secret("token", formats.placeholder)
-        secret = inner.secret("secret", formats.placeholder)
+        url = _required(inner, "url", value_formats.hook_url)
+        token = inner.secret("token", value_formats.placeholder)
+        secret = inner.secret("secret", value_formats.placeholder)
         targets.append(NotifyTarget(url or "", token, secret, inner.texts("events", _event, ())))
     return tuple(targets)
 
@@ -154,20 +154,20 @@ def _schedule(section: Section) -> Trigger:
         "schedule",
         every=every,
         cron=cron,
-        timezone=section.text("timezone", formats.timezone, None),
+        timezone=section.text("timezone", value_formats.timezone, None),
         catch_up=_catch_up(section),
     )
 
 
 def _watch(section: Section) -> Trigger:
-    paths = section.texts("paths", formats.path, ())
+    paths = section.texts("paths", value_formats.path, ())
     if not section.items("paths"):
         section.note("paths", "missing; give at least one glob such as inbox/*.txt")
     return Trigger(
         "watch",
         paths=paths,
-        debounce=section.text("debounce", formats.duration, 1.0),
-        ignore=section.texts("ignore", formats.path, ()),
+        debounce=section.text("debounce", value_formats.duration, 1.0),
+        ignore=section.texts("ignore", value_formats.path, ()),
         catch_up=_catch_up(section),
     )
 
@@ -175,7 +175,7 @@ def _watch(section: Section) -> Trigger:
 def _webhook(section: Section) -> Trigger:
     if section.node("secret") is None:
         section.note("secret", "missing; give the variable that holds it, such as ${HOOK_SECRET}")
-    return Trigger("webhook", secret=section.secret("secret", formats.placeholder))
+    return Trigger("webhook", secret=section.secret("secret", value_formats.placeholder))
 
 
 def _catch_up(section: Section) -> Literal["skip", "once", "all"]:
@@ -184,12 +184,12 @@ def _catch_up(section: Section) -> Literal["skip", "once", "all"]:
 
 def _secret(section: Section, key: str, node: Node) -> Secret | None:
     if not isinstance(node, Mapping):
-        plain = read_text(section.source, node, section.name(key), formats.variable)
+        plain = read_text(section.source, node, section.name(key), value_formats.variable)
         return Secret(plain[0]) if plain else None
     inner = Section(section.source, node, section.name(key))
     inner.check_keys(("name", "hosts"))
-    name = _required(inner, "name", formats.variable)
-    hosts = inner.texts("hosts", formats.host, ())
+    name = _required(inner, "name", value_formats.variable)
+    hosts = inner.texts("hosts", value_formats.host, ())
     return Secret(name, hosts) if name else None
 
 
@@ -201,7 +201,7 @@ def _required(section: Section, key: str, parse: Callable[[str], T]) -> T | None
 
 
 def _interval(value: str) -> float:
-    seconds = formats.duration(value)
+    seconds = value_formats.duration(value)
     if not seconds:
         raise ValueError("an interval cannot be 0")
     return seconds

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_md.errors import ToolError
-from agent_md.executions.model import CallEffect, Preview
+from agent_md.executions.requests import CallEffect, Preview
 from agent_md.tools.arguments import action_digest, object_schema, refuse_arguments
 from agent_md.tools.base import Plan, Settled, SettledState, TargetChanged
 from agent_md.tools.diffs import as_text, content_diff, kind_of, new_file_diff
 from agent_md.tools.file_work import Commit
 from agent_md.tools.files import PATH, FileTool
 from agent_md.tools.pinned_path import ABSENT, PinnedPath, digest_of_bytes, open_pinned
-from agent_md.tools.replacing import MoreThanOnce, NotThere, TooLarge, replaced
+from agent_md.tools.replace_passage import MoreThanOnce, NotThere, TooLarge, replaced
 
 __all__ = ["FileDelete", "FileEdit", "FileMove", "FileWrite"]
 

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from agent_md.errors import HookRefused
 from agent_md.executions.firings import FiringState, NewFiring
-from agent_md.executions.model import ExecutionId, TriggerKind
-from agent_md.ports import Clock, Firings
-from agent_md.triggers.starting import FiringStarter
+from agent_md.executions.ids import ExecutionId
+from agent_md.executions.states import TriggerKind
+from agent_md.ports.clock import Clock
+from agent_md.ports.firings import Firings
+from agent_md.triggers.start_or_skip import FiringStarter
 
 __all__ = ["REMEMBERED_S", "HookDelivery", "HookReceiver", "hook_message"]
 

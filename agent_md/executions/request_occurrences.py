@@ -7,7 +7,8 @@ from dataclasses import replace
 from agent_md.errors import AnswerRetracted
 from agent_md.executions.answers import given_by_human
 from agent_md.executions.days import utc_text
-from agent_md.executions.model import Answer, Request, RequestId, Retraction
+from agent_md.executions.ids import RequestId
+from agent_md.executions.requests import Answer, Request, Retraction
 
 __all__ = ["asked_again", "first_id", "id_of_occurrence", "is_retractable", "retracted"]
 

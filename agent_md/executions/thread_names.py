@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from agent_md.executions.model import Execution, ExecutionId
+from agent_md.executions.execution import Execution
+from agent_md.executions.ids import ExecutionId
 
 __all__ = ["owner_of", "thread_id"]
 

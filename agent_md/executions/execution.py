@@ -1,0 +1,117 @@
+"""An execution as the store keeps it, and what creates one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agent_md.executions.spending import Budget
+from agent_md.executions.ids import ExecutionId, WorkerId
+from agent_md.executions.states import EventType, Status, TriggerKind
+
+__all__ = ["Claim", "Event", "Execution", "HookTarget", "NewExecution", "Usage"]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens and cost. `cost_usd` None = unknown, which is not 0."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    @property
+    def total_tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to drive one execution. Every write of its driver carries `epoch`; an older epoch writes nothing."""
+
+    execution_id: ExecutionId
+    worker: WorkerId
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One stored event. `seq` counts up over the workspace and never comes again; `key` is unique per execution."""
+
+    seq: int
+    execution_id: ExecutionId
+    key: str
+    type: EventType
+    message: str
+    data: dict[str, Any]
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class HookTarget:
+    """Where a webhook tells of an execution. `token` and `secret` are the values themselves, shown nowhere."""
+
+    url: str
+    token: str | None = field(default=None, repr=False)
+    secret: str | None = field(default=None, repr=False)
+    include_messages: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewExecution:
+    """An execution to create. `seed` are its own first messages in stored form, the human message last."""
+
+    agent: str
+    trigger: TriggerKind
+    seed: tuple[dict[str, Any], ...]
+    session_id: str | None = None
+    parent_id: ExecutionId | None = None
+    history: int = 0
+    """How many messages of its conversation it begins with at most."""
+    session_must_exist: bool = False
+    """Whether a session that is not there, or was deleted, refuses it instead of beginning anew."""
+    exclusive: bool = False
+    """Whether a turn of its session that is under way refuses it."""
+    hook: HookTarget | None = None
+    """A webhook for this execution alone."""
+    budget: Budget | None = None
+    """The limit on the agent's money that its first call meets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One run of an agent as the store has it."""
+
+    id: ExecutionId
+    agent: str
+    spec_digest: str
+    trigger: TriggerKind
+    status: Status
+    created_at: float
+    session_id: str | None = None
+    parent_id: ExecutionId | None = None
+    worker: WorkerId | None = None
+    epoch: int = 0
+    attempts: int = 0
+    """How often in a row a drive ended at the same place without a new stored row: its process died, driving nothing
+    else, or it raised. Of several places, the most."""
+    attempted: str | None = None
+    """That place."""
+    suspect: bool = False
+    """Whether it was in flight when a process died, and nothing of it was stored since."""
+    started_at: float | None = None
+    finished_at: float | None = None
+    work_ms: int = 0
+    """Time of work so far; the time of humans is not in it."""
+    usage: Usage = field(default_factory=Usage)
+    error: str | None = None
+    output: str | None = None
+    cut: str | None = None
+    """The provider's word for why the output stopped before its end; None = it is whole."""
+    unknown_calls: int = 0
+    """Calls that may have run, those left out that were settled."""
+    cancelled_by: str | None = None
+    """Who asked to cancel it; the driver obeys."""
+    thread: int = 0
+    """Which of its threads is in use: how often one was given up and begun anew."""

@@ -1,0 +1,10 @@
+"""The time of day, as the store and the triggers ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+__all__ = ["Clock"]
+
+Clock = Callable[[], float]
+"""Seconds since 1970 UTC."""

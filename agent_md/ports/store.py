@@ -1,0 +1,288 @@
+"""The store: the meeting point of all processes. Any may answer, one drives."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from agent_md.executions.calls import Call, Settlement, StepRecord
+from agent_md.executions.costs import Cost, CostBy
+from agent_md.executions.execution import Claim, Event, Execution, NewExecution
+from agent_md.executions.firings import (
+    FiringId,
+)
+from agent_md.executions.given_answers import AnswerFilter, GivenAnswer
+from agent_md.executions.grants import NewGrant
+from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
+from agent_md.executions.positions import Position
+from agent_md.executions.requests import Answer, Request, Retraction
+from agent_md.executions.spending import Refusal
+from agent_md.executions.states import EventType, Outcome, Status
+from agent_md.ports.firings import Firings
+from agent_md.ports.grants import Grants
+from agent_md.ports.journal import Journal
+from agent_md.ports.outbox import Outbox
+from agent_md.ports.retention import Retention
+from agent_md.ports.sessions import Sessions
+
+__all__ = ["AnswerReceipt", "Idempotency", "NewAnswer", "Store"]
+
+
+@dataclass(frozen=True, slots=True)
+class Idempotency:
+    """A client's key for one creation, unique per agent, and a digest of what it asked for."""
+
+    key: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewAnswer:
+    """An answer to record; `value` is already validated. `digest` as in Answer; it does not make answers different.
+    `grant` is what the `remember` of the value says."""
+
+    request_id: RequestId
+    outcome: Outcome
+    value: Any
+    digest: str | None = None
+    grant: NewGrant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerReceipt:
+    """What recording answers did.
+
+    `recorded` is False when the same answers were there before. `claim` is set when the execution was taken by the
+    recorder in the same transaction.
+    """
+
+    answers: tuple[Answer, ...]
+    recorded: bool
+    claim: Claim | None
+
+
+class Store(Protocol):
+    """Executions, specs as started, requests, answers, events, effect journal, usage and workers."""
+
+    @property
+    def sessions(self) -> Sessions: ...
+
+    @property
+    def outbox(self) -> Outbox: ...
+
+    @property
+    def firings(self) -> Firings: ...
+
+    @property
+    def grants(self) -> Grants: ...
+
+    @property
+    def retention(self) -> Retention: ...
+
+    # Executions
+
+    def create(
+        self,
+        new: NewExecution,
+        *,
+        spec: str,
+        spec_digest: str,
+        skip_if_waiting: bool,
+        worker: WorkerId | None,
+        idempotency: Idempotency | None = None,
+        firing: FiringId | None = None,
+    ) -> Execution:
+        """Creates an execution with its `system` and `human` events: `running` and claimed by `worker` with epoch 1,
+        or `queued` without one. With `skip_if_waiting`, and no parent, raises ConversationWaiting when an execution of
+        the same conversation (agent and session id, None included) has an open request; overdue requests are settled
+        in the same transaction first.
+
+        Its seed is `new.seed` with the last `new.history` messages of its conversation before the human message, cut as
+        in `executions.history`, decided in the same transaction. A session is begun if need be, or UnknownSession and
+        ConversationBusy are raised as `new` wants it.
+
+        With `new.budget`, raises BudgetSpent when its first call would not be made. That and ConversationWaiting leave a
+        refusal.
+
+        With `idempotency`, before all this: an execution of the agent that was created with this key is given back as
+        it is when the body was the same, else IdempotencyMismatch is raised. A refused creation leaves no other trace.
+
+        With `firing`, that firing is started by it, in the same transaction; FiringDecided if it is not due."""
+
+    def execution(self, execution_id: ExecutionId) -> Execution:
+        """Raises UnknownExecution."""
+
+    def executions(
+        self,
+        *,
+        ids: Collection[ExecutionId] | None = None,
+        statuses: Collection[Status] = (),
+        agent: str | Collection[str] | None = None,
+        session_id: str | None = None,
+        unknown: bool | None = None,
+        since: float | None = None,
+        saying: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Execution]:
+        """Newest first. Without `statuses`, and with None, all match; `ids` are the only ones wanted; `agent` is one name,
+        or any of several; `unknown`: whether there are `unknown_calls`; `since`: created then or later; `saying`: one of
+        their events `says` it (`executions.search`)."""
+
+    def agent_names(self) -> list[str]:
+        """The agents that have executions, sorted, as each was written when it ran."""
+
+    def count(self, statuses: Collection[Status]) -> int:
+        """How many executions have one of these statuses."""
+
+    def spent(self, since: float, agent: str | None = None) -> float | None:
+        """US dollars for model calls since then: of an agent's executions and those below them, or of all; None if the
+        cost of one is unknown."""
+
+    def costs(self, by: CostBy, *, agents: Collection[str] | None = None, since: float | None = None) -> list[Cost]:
+        """What model calls have cost so far, or since then: of all executions, or of those of these agents, removed ones
+        among them.
+        Days come newest first, agents and models dearest first."""
+
+    def refusals(
+        self,
+        *,
+        agents: Collection[str] | None = None,
+        session_id: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Refusal]:
+        """Runs that were not created, newest first; at least the last 1,000 of all agents are kept."""
+
+    def seed(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
+        """The first messages of the execution in stored form."""
+
+    def in_thread(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
+        """Those of its first messages that its thread begins with: none, but all in executions of older versions."""
+
+    def said(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
+        """What came after its first messages, in stored form: AI messages and results, in conversation order."""
+
+    def spec(self, execution_id: ExecutionId) -> str:
+        """The spec it started with, in stored form."""
+
+    def claim(self, execution_id: ExecutionId, worker: WorkerId, *, suspects: bool = True) -> Claim | None:
+        """Takes a `queued` execution, or a `running` one whose worker is dead, as `running` with the next epoch, nothing
+        of it begun. A `waiting` one that is to be cancelled is taken too, to be closed. None if it waits otherwise, has
+        ended, a live worker holds it, or, without `suspects`, if it is one. First come, first served. The deaths of
+        workers are settled first, as `settle_deaths` does it."""
+
+    def settle_deaths(self) -> None:
+        """Queues what dead workers drove, each with the time of work up to the last sign of life. What a worker had in
+        flight when it died makes a suspect, and an attempt if it was the only one in flight, unless its end was ordered
+        (`Workers.ended_by_order`)."""
+
+    def abandoned(self) -> list[Execution]:
+        """What a new driver could take: `queued`, `running` of dead workers, and `waiting` that are to be cancelled;
+        oldest first."""
+
+    def request_cancel(self, execution_id: ExecutionId, by: str) -> Execution:
+        """Notes that the execution is to be cancelled; its driver obeys. The first to ask is kept. An ended one is
+        left alone. Gives the execution as it is then."""
+
+    def claim_to_cancel(self, execution_id: ExecutionId, worker: WorkerId, *, suspects: bool = True) -> Claim | None:
+        """As `claim`, but also takes a `waiting` one; for closing it, not for driving it."""
+
+    def journal(self, claim: Claim) -> Journal:
+        """The fenced writes of the holder of `claim`. The time of work counts from here."""
+
+    # What the journal holds
+
+    def model_step(self, execution_id: ExecutionId, turn: int) -> dict[str, Any] | None:
+        """AI message `turn` in stored form, if it was stored."""
+
+    def call(self, execution_id: ExecutionId, position: Position) -> Call | None: ...
+
+    def calls(self, execution_id: ExecutionId, *, turn: int | None = None) -> list[Call]:
+        """All calls, or those of one AI message, by position, with their results."""
+
+    def steps(self, execution_id: ExecutionId, position: Position) -> dict[int, StepRecord]:
+        """The steps of one call by number."""
+
+    def settle_call(
+        self, execution_id: ExecutionId, position: Position, *, ran: bool, note: str | None, by: str
+    ) -> Settlement:
+        """Records what became of a call that may have run, beside it; the first to say so is kept, and the same again
+        is the first. Raises UnknownExecution, UnknownCall, NothingToSettle, SettledOtherwise."""
+
+    # Requests and answers
+
+    def request(self, request_id: RequestId) -> Request:
+        """Raises UnknownRequest."""
+
+    def requests(self, execution_id: ExecutionId) -> list[Request]:
+        """All requests of one execution, oldest first."""
+
+    def open_requests(self, *, limit: int | None = None, offset: int = 0) -> list[Request]:
+        """Open requests of all executions, oldest first."""
+
+    def given_answers(self, wanted: AnswerFilter, *, limit: int | None = None) -> list[GivenAnswer]:
+        """How requests of all executions were decided, newest first: by humans, policies, deadlines and ends, with the
+        answers that were retracted, and with what is left of those in executions that were removed."""
+
+    def next_deadline(self) -> float | None:
+        """The earliest `expires_at` of an open request."""
+
+    def record_answers(
+        self, answers: Sequence[NewAnswer], *, by: str, claim_for: WorkerId | None = None
+    ) -> AnswerReceipt:
+        """Records answers to requests of one execution, all or none (`resumed` each); the one place that decides a
+        request. A `waiting` execution becomes `queued`, or `running` of `claim_for` with the next epoch, in the same
+        transaction; a `queued` one is taken too when `claim_for` is given. The first answer wins: equal answers again
+        give the first receipt's answers with `recorded` False. Raises UnknownRequest; AnswerConflict when one was
+        decided otherwise, its deadline included: an answer after `expires_at` records the expiry and loses to it;
+        AnswerRetracted when the answer to one was retracted, whatever this one is.
+
+        The `grant` of an answer is given in the same transaction; one that still holds, with the same rule, scope and
+        tool, is extended if it would end before, and stays as it is if not."""
+
+    def retract(self, request_id: RequestId, *, by: str) -> Retraction:
+        """Retracts the answer to a request before the call acts on it (`retracted`), and opens the request that asks
+        again (`interrupt`): the same question with the same deadline, which may have passed. An execution that had
+        nothing else to go on with is `waiting` again. The grant that was given with the answer is revoked. Gives the first
+        retraction if there was one before.
+
+        With nothing changed it raises UnknownRequest, NothingToRetract for an open one, NotRetractable when the call has
+        acted on the answer, or when no human gave it."""
+
+    def settle_overdue(self) -> list[Answer]:
+        """Records `expired` by `timeout` for every open request whose deadline has passed; wakes their executions. Also
+        ends grants that are past their end."""
+
+    # Events
+
+    def all_events(self, types: Collection[EventType], *, after: int = 0, limit: int | None = None) -> list[Event]:
+        """Events of these types of all executions with `seq` above `after`, in order."""
+
+    def has_event(self, seq: int, execution_id: ExecutionId | None = None) -> bool:
+        """Whether there is an event with this number, in this execution if one is given."""
+
+    def last_event(self) -> int:
+        """The number of the newest event of all, 0 if there is none."""
+
+    def touched(self, after: int) -> tuple[int, frozenset[ExecutionId]]:
+        """The number of the newest event of all, and the executions that have events above `after`."""
+
+    def events(self, execution_id: ExecutionId, *, after: int = 0, limit: int | None = None) -> list[Event]:
+        """Events of one execution with `seq` above `after`, in order."""
+
+    def version(self) -> int:
+        """A number that changes with every commit of any other process or connection. Costs microseconds."""
+
+    # Workers
+
+    def register_worker(self, worker: WorkerId, pid: int) -> None:
+        """Notes a worker that holds its lock already, and forgets dead ones that drove nothing."""
+
+    def worker_pid(self, worker: WorkerId) -> int | None:
+        """The process that a worker is or was; None if nothing is noted of it."""
+
+    def forget_worker(self, worker: WorkerId) -> None: ...
+
+    def close(self) -> None: ...
