@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from agent_md.errors import ConversationBusy, ConversationWaiting
 from agent_md.executions.execution import Execution
 from agent_md.executions.history import LONGEST_RESULT
-from agent_md.executions.states import Status, TriggerKind
+from agent_md.executions.states import CallState, Status, TriggerKind
 from agent_md.graph.message_order import provider_shape
 from agent_md.graph.messages import from_stored
 from tests.support.clock import ManualClock
@@ -52,6 +52,11 @@ def say(work: Workspace, text: str, *turns: Turn | str, session: str | None = "s
     work.script(*(turns or ("Yes.",)))
     work.start(message=text, session_id=session, trigger=TriggerKind.CHAT, exclusive=session is not None)
     return work.execution
+
+
+def finished(work: Workspace) -> int:
+    """How many calls of the execution have ended."""
+    return [call.state for call in work.calls()].count(CallState.FINISHED)
 
 
 def exchange(number: int) -> list[Turn | str]:
@@ -164,7 +169,8 @@ class TestTurnsThatWereCut:
 
         async def cancel() -> Execution:
             driving = asyncio.create_task(work.advance(claim))
-            await eventually(lambda: work.effects()["begun"])
+            others = [one for one in wanted if one["name"] == "plain"]
+            await eventually(lambda: work.effects()["begun"] and finished(work) == len(others))
             work.app.store.request_cancel(claim.execution_id, "cli:ann")
             return await driving
 

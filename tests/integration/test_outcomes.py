@@ -489,7 +489,7 @@ class TestLeft:
 
         async def run() -> None:
             driving = asyncio.create_task(work.advance(work.create()))
-            await eventually(lambda: work.effects().get("ran"))
+            await eventually(lambda: work.effects().get("ran") and work.calls()[1].state is CallState.FINISHED)
             driving.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await driving
