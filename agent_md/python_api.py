@@ -130,7 +130,7 @@ class Workspace:
         on_event: OnEvent | None = None,
     ) -> Execution:
         """As `run`."""
-        created = self._app.start(
+        created = self._app.starter.start(
             agent,
             args=args,
             message=message,
@@ -220,7 +220,7 @@ class Workspace:
             raise UnknownRequest(f"there is no request {request_id!r}: nothing was ever run in {self.folder}")
         current = self._app.store.request(request_id)
         execution = self._app.store.execution(current.execution_id)
-        new = self._app.new_answer(execution, current, response)
+        new = self._app.responder.new_answer(execution, current, response)
         self._app.store.record_answers([new], by=answered_by)
         return self._app.store.execution(execution.id)
 
@@ -228,12 +228,12 @@ class Workspace:
 
     def execution(self, execution_id: int) -> Execution:
         """How an execution stands; overdue requests are settled first. Raises UnknownExecution."""
-        found = self._app.existing(ExecutionId(execution_id))
+        found = self._app.find_execution(ExecutionId(execution_id))
         return self._app.store.execution(found.id) if self._app.store.settle_overdue() else found
 
     def events(self, execution_id: int) -> list[Event]:
         """Everything that happened in an execution, in order. Raises UnknownExecution."""
-        found = self._app.existing(ExecutionId(execution_id))
+        found = self._app.find_execution(ExecutionId(execution_id))
         return self._app.store.events(found.id)
 
     def cancel(self, execution_id: int) -> Execution:
@@ -268,8 +268,8 @@ class Workspace:
 
     async def _tell(self, execution_id: ExecutionId) -> None:
         app = self._app
-        if self._patience > 0 and app.notifies(execution_id) and not server_takes_over(app.settings.state_dir):
-            await app.webhooks(interrupt_delay=0).drain(self._patience)
+        if self._patience > 0 and app.services.notifies(execution_id) and not server_takes_over(app.settings.state_dir):
+            await app.services.webhooks(interrupt_delay=0).drain(self._patience)
 
     async def _until_free(self, execution_id: ExecutionId, sink: _Sink) -> None:
         """Waits until an execution that another process drives is not driven any more."""

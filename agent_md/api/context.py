@@ -53,10 +53,10 @@ class ServerContext:
         self.stopping = False
         self.streams = 0
         self.watches: WatchLoop | None = None
-        self.hooks = app.hook_receiver(self.firing_skipped)
+        self.hooks = app.services.hook_receiver(self.firing_skipped)
         self._checks = asyncio.Semaphore(_CHECKS)
         self._announced_to: dict[asyncio.Queue[Announcement], asyncio.AbstractEventLoop] = {}
-        self.reloading = app.reloading(self.announce)
+        self.reloading = app.services.reloading(self.announce)
 
     @property
     def store(self) -> Store:
@@ -65,7 +65,7 @@ class ServerContext:
     async def aside(self, function: Callable[[], T]) -> T:
         """What the function gives or raises, run on a thread: whatever reads files of others or loads their tools may take
         long, and nothing else must wait for it."""
-        return await self.app.parts.tool_threads.aside(function)
+        return await self.app.assembly.tool_threads.aside(function)
 
     async def registry(self) -> Registry:
         """As `App.registry`."""
@@ -98,9 +98,9 @@ class ServerContext:
         To check a schema, or arguments that were edited, may take seconds, in which everything else goes on."""
         execution = self.store.execution(request.execution_id)
         if request.response_schema is None:
-            return await self.aside(lambda: self.app.new_answer(execution, request, response, scopes=scopes))
+            return await self.aside(lambda: self.app.responder.new_answer(execution, request, response, scopes=scopes))
         async with self._checks:
-            return await asyncio.to_thread(self.app.new_answer, execution, request, response)
+            return await asyncio.to_thread(self.app.responder.new_answer, execution, request, response)
 
     async def agent_name(self, name: str) -> str:
         """The name as the agent's file writes it; one that no usable file has is left as it is."""
@@ -152,11 +152,11 @@ class ServerContext:
     def _sweep(self, stop: threading.Event) -> None:
         settings = self.app.settings
         if (days := settings.retention.executions_days) is not None:
-            log.info("removed %s old executions", self.app.remove_executions(days, stop.wait))
-        if not stop.is_set() and (count := self.app.thin_firings(stop.wait)):
+            log.info("removed %s old executions", self.app.retention.remove_executions(days, stop.wait))
+        if not stop.is_set() and (count := self.app.retention.thin_firings(stop.wait)):
             log.info("removed %s old firings that were skipped", count)
         if (days := settings.defaults.checkpoint_retention_days) is not None and not stop.is_set():
-            log.info("removed %s old threads of checkpoints", self.app.threads(stop.wait).purge(days).removed)
+            log.info("removed %s old threads of checkpoints", self.app.retention.threads(stop.wait).purge(days).removed)
 
     def firing_skipped(self, firing: Firing) -> None:
         """Tells of a firing that started nothing."""

@@ -33,7 +33,7 @@ router = APIRouter(prefix="/agents", tags=["agents"], route_class=StrictRoute)
 
 def _runs(context: ServerContext, spec: AgentSpec) -> dict[str, float | None]:
     found = context.store.executions(agent=spec.name, limit=1)
-    return {"last_run": found[0].created_at if found else None, "next_run": context.app.next_fire(spec)}
+    return {"last_run": found[0].created_at if found else None, "next_run": context.app.triggers.next_fire(spec)}
 
 
 @router.get("", response_model=list[AgentSummary], responses=documented())
@@ -81,7 +81,7 @@ async def run(
     given = body or RunBody()
     idempotency = None if idempotency_key is None else Idempotency(idempotency_key, _digest(given))
     execution = await context.aside(
-        lambda: context.app.start(
+        lambda: context.app.starter.start(
             name,
             args=given.args,
             message=given.message,

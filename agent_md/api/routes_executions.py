@@ -164,7 +164,7 @@ async def respond(context: Context, execution_id: _Id, body: RespondBody) -> dic
     """Answers a request. The first answer wins; the same answer again is taken again."""
     by = _LOCAL if body.by is None else client_name("http", body.by)
     execution = context.store.execution(ExecutionId(execution_id))
-    request = context.app.choose_request(execution, body.request_id)
+    request = context.app.responder.choose_request(execution, body.request_id)
     answer = await context.new_answer(request, body.response)
     context.store.record_answers([answer], by=by)
     context.hub.stored()
@@ -185,7 +185,7 @@ async def retract(
     """Retracts a human's answer before its call acts on it, and asks again. The same again gives the first retraction."""
     name = _LOCAL if by is None else client_name("http", by)
     execution = context.store.execution(ExecutionId(execution_id))
-    request = context.app.choose_request(execution, request_id)
+    request = context.app.responder.choose_request(execution, request_id)
     retraction = context.store.retract(request.id, by=name)
     context.hub.stored()
     return retraction_shape(execution.id, retraction)
@@ -212,7 +212,7 @@ async def settle(context: Context, execution_id: _Id, position: _Position, body:
 async def retry(context: Context, execution_id: _Id, _body: NoBody | None = None) -> dict[str, Any]:
     """Begins a failed execution anew, with the message it was given, and answers at once."""
     failed = context.store.execution(ExecutionId(execution_id))
-    execution = await context.aside(lambda: context.app.retry(failed, trigger=TriggerKind.API, claimed=False))
+    execution = await context.aside(lambda: context.app.starter.retry(failed, trigger=TriggerKind.API, claimed=False))
     context.begun(execution)
     ran, may_have_run = what_ran(context.store, failed)
     model = str(context.app.spec_of(execution).model)

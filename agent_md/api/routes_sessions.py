@@ -171,14 +171,14 @@ async def post_message(place: Place, session_id: str, body: PostMessage, respons
     hook = None if body.webhook is None else await _target(context, body.webhook)
     try:
         await context.aside(
-            lambda: context.app.start(
+            lambda: context.app.starter.start(
                 session.agent,
                 message=body.content,
                 trigger=TriggerKind.API,
                 session_id=session.id,
                 session_must_exist=True,
                 exclusive=True,
-                said=body.model_dump(),
+                chat_message=body.model_dump(),
                 hook=hook,
                 claimed=False,
             )
@@ -211,11 +211,11 @@ async def _create(place: SessionPlace, session_id: str, body: CreateSession, res
     context = place.context
     _refuse_roles(place, body.state)
     agent = place.agent_of(body.agent)
-    spec = await context.aside(lambda: context.app.runnable_spec(agent))
+    spec = await context.aside(lambda: context.app.starter.runnable_spec(agent))
     given = [message.model_dump() for message in body.state]
     refuse_images(spec.model, given)
     state = [stored_message(message, f"state:{session_id}:{number}") for number, message in enumerate(given)]
-    state = context.app.parts.redactor(spec).value(state)
+    state = context.app.assembly.redactor(spec).value(state)
     limit = context.app.settings.server.max_sessions
     session = context.store.sessions.create(spec.name, session_id, state=state, limit=limit)
     response.headers["Location"] = place.path_of(session)

@@ -36,7 +36,7 @@ async def _scheduler(context: ServerContext) -> dict[str, Any]:
         {
             "agent_name": entry.spec.name,
             "trigger_type": entry.spec.trigger.type,
-            **trigger_shape(context.app.trigger_state(entry.spec)),
+            **trigger_shape(context.app.triggers.state(entry.spec)),
         }
         for entry in (await context.registry()).agents
         if entry.spec.trigger.type != "manual"

@@ -51,7 +51,7 @@ class Listen:
 
 def serve(app: App, listen: Listen, on_ready: Callable[[Address], None], drive_alone: DriveAlone) -> bool:
     """Serves until SIGTERM, SIGINT, SIGHUP or `POST /shutdown`; then everything is stored, and it returns. True when it
-    ended because `app.give_back` was asked: the caller is to start the server anew, in a process without these threads.
+    ended because `app.hand_back` was asked: the caller is to start the server anew, in a process without these threads.
 
     `drive_alone` drives executions that may have ended a process. `on_ready` is called once recovery has begun and connections are taken. Raises ServerRunning when this workspace
     has a live server, UsageError when the TCP address cannot be had, StateDirUnusable.
@@ -93,7 +93,7 @@ async def _serve(
     ordered = asyncio.Event()
 
     def told_to_stop() -> None:
-        app.told_to_stop()
+        app.note_stop_request()
         ordered.set()
         stop.set()
 
@@ -108,22 +108,22 @@ async def _serve(
     context = ServerContext(app, hub, engine, told_to_stop)
     server = WebServers(make_application(context, key), sockets, connection_limit())
     engine.sweep()
-    triggers = app.trigger_loop(hub.stored, context.firing_skipped)
-    context.watches = app.watch_loop(triggers.wake)
+    triggers = app.services.trigger_loop(hub.stored, context.firing_skipped)
+    context.watches = app.services.watch_loop(triggers.wake)
     await context.watches.begin()
     driving = asyncio.create_task(engine.run())
     serving = asyncio.create_task(server.serve())
-    beside = [hub.run(), context.reloading.loop.run(), context.sweep(), app.webhooks().run(hub)]
+    beside = [hub.run(), context.reloading.loop.run(), context.sweep(), app.services.webhooks().run(hub)]
     beside += [triggers.run(), context.watches.run(), context.expire_sessions()]
     watching = [asyncio.create_task(part) for part in beside]
     listening, stopped = (asyncio.create_task(event.wait()) for event in (server.listening, stop))
     parts = {driving, serving, *watching}
-    with LoopWatchdog(), app.give_back.listening(lambda _: loop.call_soon_threadsafe(stop.set)):
+    with LoopWatchdog(), app.hand_back.listening(lambda _: loop.call_soon_threadsafe(stop.set)):
         await asyncio.wait({listening, *parts}, return_when=asyncio.FIRST_COMPLETED)
         if listening.done():
             tell(address)
         ended, _ = await asyncio.wait({stopped, *parts}, return_when=asyncio.FIRST_COMPLETED)
-    reason = app.give_back.reason
+    reason = app.hand_back.reason
     log.info("stopping" if reason is None else f"starting anew: {reason}")
     with contextlib.suppress(StateDirUnusable):  # whoever reads the old address waits a little longer
         tell(replace(address, stopping=True))

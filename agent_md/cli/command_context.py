@@ -52,7 +52,7 @@ def open_app(workspace: Path | None, *, drives: bool = False, lenient: bool = Fa
     settings = load_settings(workspace, environ=os.environ, cwd=current_folder(), home=Path.home(), lenient=lenient)
     for text in settings.remarks:
         note(f"note: {text}")
-    app = App(settings, tell=_tell)
+    app = App(settings, notify=_tell)
     try:
         if drives:
             from agent_md.cli.log_file import log_to_file
@@ -63,7 +63,7 @@ def open_app(workspace: Path | None, *, drives: bool = False, lenient: bool = Fa
         yield app
     finally:
         try:
-            if app.worked_on:
+            if app.touched:
                 from agent_md.cli.drive.webhook_delivery import deliver_notifications
 
                 deliver_notifications(app)

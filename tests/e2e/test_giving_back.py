@@ -85,7 +85,7 @@ async def never_alone(execution_id: ExecutionId) -> None:
 def ask_when(condition: Callable[[], object], app: App) -> None:
     def ask() -> None:
         until(condition)
-        app.give_back.ask(REASON)
+        app.hand_back.ask(REASON)
 
     threading.Thread(target=ask).start()
 
@@ -106,7 +106,7 @@ def test_a_server_lets_calls_end_starts_anew_under_its_number_and_goes_on(world:
 
     def serve_until_it_gives_back() -> None:
         with open_app(world.workspace, drives=True) as app:
-            app.start("worker", claimed=False)
+            app.starter.start("worker", claimed=False)
 
             def ask_while_it_holds(_: Address) -> None:
                 ask_when(lambda: world.effects()["hold"], app)
@@ -143,7 +143,7 @@ def test_one_that_is_stopped_meanwhile_does_not_start_anew(world: World, tmp_pat
     def ask_for_both(app: App) -> None:
         def ask() -> None:
             until(lambda: world.status() is Status.RUNNING)
-            app.give_back.ask(REASON)
+            app.hand_back.ask(REASON)
             until(lambda: (address := read_address(world.workspace / ".agentmd")) is not None and address.stopping)
             os.kill(os.getpid(), signal.SIGTERM)
 
@@ -151,7 +151,7 @@ def test_one_that_is_stopped_meanwhile_does_not_start_anew(world: World, tmp_pat
 
     def serve_until_it_is_stopped() -> None:
         with open_app(world.workspace, drives=True) as app:
-            app.start("worker", claimed=False)
+            app.starter.start("worker", claimed=False)
             assert not serve(app, Listen(), lambda _: ask_for_both(app), never_alone)
 
     assert exit_code(forked(serve_until_it_is_stopped, tmp_path / "err")) == 0, (tmp_path / "err").read_text()
@@ -161,7 +161,7 @@ def test_one_that_is_stopped_meanwhile_does_not_start_anew(world: World, tmp_pat
 def test_a_command_ends_says_why_and_how_to_go_on(world: World, tmp_path: Path) -> None:
     def run_until_it_gives_back() -> None:
         with open_app(world.workspace, drives=True) as app:
-            execution = app.start("worker")
+            execution = app.starter.start("worker")
             ask_when(lambda: world.in_flight() == "model call 0", app)
             showing = Showing(app, execution.id, choose_output(execution, quiet=True, as_json=False))
             sys.exit(attend(app, showing, Claim(execution.id, app.worker, execution.epoch), None))

@@ -135,7 +135,7 @@ def _queue(folder: AgentFolder, names: Sequence[str], _: Client) -> None:
     """What a server leaves that ends before it drives them."""
     with closing(App(load_settings(folder.path, environ={}, cwd=folder.path, home=folder.path / "nobody"))) as app:
         for name in names:
-            app.start(name, claimed=False)
+            app.starter.start(name, claimed=False)
 
 
 def _die_and_resume(folder: AgentFolder, names: Sequence[str], _: Client) -> None:

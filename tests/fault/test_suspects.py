@@ -75,7 +75,7 @@ class Crowd:
         settings = load_settings(world.workspace, environ={}, cwd=world.workspace, home=world.workspace / "nobody")
         app = App(settings)
         for index in range(healthy + 1):
-            app.start("killer" if index == place else "healthy", claimed=False)
+            app.starter.start("killer" if index == place else "healthy", claimed=False)
         app.close()
         with Server(world.workspace) as server:
             until(lambda: len(self.open_requests()) == healthy + 1)
@@ -219,7 +219,7 @@ def test_kills_right_after_the_claim_count_nothing(world: World) -> None:
     script.write_text("conversations: [{turns: [{text: Done.}]}]")
     settings = load_settings(world.workspace, environ={}, cwd=world.workspace, home=world.workspace / "nobody")
     app = App(settings)
-    app.start("worker", claimed=False)
+    app.starter.start("worker", claimed=False)
     app.close()
     for point in range(1, 40):
         assert world.cli("resume", "1", kill_before_write=point).killed

@@ -212,7 +212,7 @@ def test_a_script_model_that_is_called_at_once_says_the_same_as_one_that_streams
     work.script({"text": "One two", "finish": "length"})
     ref = model_at("script", None)
     model = make_chat_model(
-        type(ref)("script", "worker"), RunSettings(), environ={}, scripts_dir=work.app.parts.scripts_dir
+        type(ref)("script", "worker"), RunSettings(), environ={}, scripts_dir=work.app.assembly.scripts_dir
     )
     assert cut_reason(model.invoke([HumanMessage("Go.")])) == "length"
     with pytest.raises(ModelFailed):

@@ -65,7 +65,7 @@ def test_old_threads_go_but_those_of_young_ones_and_of_what_has_not_ended(work: 
     age(state(work), DAYS + 1)
     young = ended(work, session_id="s")
     assert owners(work) == {old.id, in_session.id, failed.id, waits.id, young.id}
-    purged = work.app.threads().purge(DAYS)
+    purged = work.app.retention.threads().purge(DAYS)
     assert owners(work) == {waits.id, young.id}
     assert (purged.removed, purged.kept, purged.driven) == (3, 2, ())
 
@@ -73,7 +73,7 @@ def test_old_threads_go_but_those_of_young_ones_and_of_what_has_not_ended(work: 
 def test_the_latest_without_a_session_stays_however_old_it_is(work: Workspace) -> None:
     first, latest = ended(work), ended(work)
     age(state(work), 10_000)
-    assert work.app.threads().purge(1).removed == 1
+    assert work.app.retention.threads().purge(1).removed == 1
     assert owners(work) == {latest.id}
     assert first.id not in owners(work)
 
@@ -82,8 +82,8 @@ def test_nothing_is_old_where_the_sweep_is_off_or_the_time_has_not_come(work: Wo
     ended(work), ended(work)
     age(state(work), DAYS - 1)
     before = thread_names(state(work))
-    assert work.app.threads().purge(None).removed == 0
-    assert work.app.threads().purge(DAYS).removed == 0
+    assert work.app.retention.threads().purge(None).removed == 0
+    assert work.app.retention.threads().purge(DAYS).removed == 0
     assert thread_names(state(work)) == before
 
 
@@ -95,14 +95,14 @@ def test_threads_of_no_execution_go(work: Workspace) -> None:
                 "INSERT INTO writes (thread_id, checkpoint_id, task_id, idx, channel) VALUES (?, 'c', 't', 0, 'x')",
                 (name,),
             )
-    assert work.app.threads().purge(None).removed == 3
+    assert work.app.retention.threads().purge(None).removed == 3
     assert thread_names(state(work)) == {thread_id(kept)}
 
 
 @pytest.mark.parametrize("approved", [True, False])
 def test_with_force_what_waits_loses_its_thread_and_goes_on_from_the_store(work: Workspace, approved: bool) -> None:
     waits = waiting(work)
-    purged = work.app.threads().purge(DAYS, force=True)
+    purged = work.app.retention.threads().purge(DAYS, force=True)
     assert (purged.removed, purged.kept, purged.driven) == (1, 0, ())
     assert thread_names(state(work)) == set()
     work.restart()
@@ -122,7 +122,7 @@ def test_with_force_what_is_driven_is_left_and_named(work: Workspace) -> None:
         driving = asyncio.create_task(work.advance(driven, Sink()))
         while not work.effects()["B"]:
             await asyncio.sleep(0.01)
-        purged = work.app.threads().purge(DAYS, force=True)
+        purged = work.app.retention.threads().purge(DAYS, force=True)
         assert purged.driven == (driven.execution_id,)
         assert (purged.removed, purged.kept) == (1, 1)
         assert owners(work) == {driven.execution_id}
@@ -130,18 +130,18 @@ def test_with_force_what_is_driven_is_left_and_named(work: Workspace) -> None:
         await asyncio.gather(driving, return_exceptions=True)
 
     asyncio.run(purge_while_it_runs())
-    assert work.app.threads().purge(DAYS, force=True).driven == ()
+    assert work.app.retention.threads().purge(DAYS, force=True).driven == ()
     assert owners(work) == set()
 
 
 def test_only_the_threads_of_one_agent_go(work: Workspace) -> None:
     ended(work), ended(work)
     age(state(work), DAYS + 1)
-    assert work.app.threads().purge(DAYS, agents=["other"]).removed == 0
-    stats = work.app.threads().stats(["worker"])
+    assert work.app.retention.threads().purge(DAYS, agents=["other"]).removed == 0
+    stats = work.app.retention.threads().stats(["worker"])
     assert ([row.agent for row in stats.agents], stats.threads) == (["worker"], 2)
-    assert work.app.threads().stats(["other"]).agents == ()
-    assert work.app.threads().purge(DAYS, agents=["worker"]).removed == 1
+    assert work.app.retention.threads().stats(["other"]).agents == ()
+    assert work.app.retention.threads().purge(DAYS, agents=["worker"]).removed == 1
 
 
 def test_a_purge_that_is_cut_anywhere_leaves_what_the_next_one_ends(work: Workspace) -> None:
@@ -198,9 +198,9 @@ def test_a_purge_stops_between_two_transactions_when_it_is_told_to(work: Workspa
     age(state(work), DAYS + 1)
     stop = threading.Event()
     stop.set()
-    purged = work.app.threads(stop.wait).purge(DAYS)
+    purged = work.app.retention.threads(stop.wait).purge(DAYS)
     assert purged.bytes_after > 0
-    assert work.app.threads().purge(DAYS).kept == 1
+    assert work.app.retention.threads().purge(DAYS).kept == 1
     assert len(owners(work)) == 1
 
 
@@ -229,7 +229,7 @@ def test_many_are_removed_while_others_are_answered(work: Workspace, finished: i
     assert began.wait(60)
     for execution in asked:
         (request,) = [r for r in work.app.store.requests(execution.id) if r.open]
-        answer = work.app.new_answer(execution, request, {"approved": True})
+        answer = work.app.responder.new_answer(execution, request, {"approved": True})
         receipt = work.app.store.record_answers([answer], by="cli:ann", claim_for=work.app.worker)
         assert receipt.claim is not None
         assert work.drive(receipt.claim).status is Status.SUCCESS
@@ -240,6 +240,6 @@ def test_many_are_removed_while_others_are_answered(work: Workspace, finished: i
         {"plain": 1} | {f"w{n}{part}": 1 for n in range(waits) for part in ("", "-before")}
     )
     assert dump_executions(state(work), finished) == before
-    work.app.threads().purge(DAYS)
+    work.app.retention.threads().purge(DAYS)
     assert ThreadFile(work.app.settings.checkpoint_database, tell=pytest.fail).size() < size / 5 + 1_000_000
     assert work.app.store.execution(ExecutionId(finished)).status is Status.SUCCESS

@@ -290,5 +290,5 @@ def test_money_that_is_spent_by_another_agent_is_not_this_ones(tmp_path: Path) -
     (work.folder / "agents/worker.md").rename(work.folder / "agents/worker2.md")
     text = (work.folder / "agents/worker2.md").read_text()
     (work.folder / "agents/worker2.md").write_text(text.replace("name: worker\n", "name: second\n", 1))
-    assert work.app.start("second").id == 2
+    assert work.app.starter.start("second").id == 2
     work.close()

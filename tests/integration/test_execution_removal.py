@@ -51,7 +51,7 @@ def openings(work: Workspace) -> dict[int, list[dict[str, Any]]]:
 
 
 def remove(work: Workspace) -> int:
-    return work.app.remove_executions(DAYS, lambda _: None)
+    return work.app.retention.remove_executions(DAYS, lambda _: None)
 
 
 @pytest.mark.parametrize("history", ["off", "low"])
@@ -133,7 +133,7 @@ def test_many_go_in_short_steps_and_the_file_shrinks(work: Workspace) -> None:
     work.restart()
     before = path.stat().st_size
     steps: list[float] = []
-    assert work.app.remove_executions(DAYS, lambda seconds: steps.append(seconds)) == 1000
+    assert work.app.retention.remove_executions(DAYS, lambda seconds: steps.append(seconds)) == 1000
     assert 50 <= len(steps) < 150
     assert path.stat().st_size < before / 3
     assert ids(work) == [1001, last.id]
@@ -141,7 +141,7 @@ def test_many_go_in_short_steps_and_the_file_shrinks(work: Workspace) -> None:
         assert store.execute("SELECT count(*) FROM events WHERE execution_id <= 1000").fetchone() == (0,)
         assert store.execute("PRAGMA foreign_key_check").fetchall() == []
         assert store.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    work.app.threads().purge(None)
+    work.app.retention.threads().purge(None)
     assert len(thread_names(state(work))) == 2
 
 
@@ -177,7 +177,7 @@ def test_a_removal_that_is_cut_anywhere_leaves_whole_executions(work: Workspace)
     ran(work, 2)
     before = openings(work)
     for _ in range(20):
-        if work.app.remove_executions(DAYS, lambda _: True) == 0:
+        if work.app.retention.remove_executions(DAYS, lambda _: True) == 0:
             break
         work.restart()
         assert openings(work) == {execution_id: before[execution_id] for execution_id in ids(work)}

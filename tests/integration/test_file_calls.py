@@ -43,7 +43,7 @@ def begun(work: Workspace, action: Turn, guarded: bool) -> Journal:
     claim = work.create()
     journal = work.app.store.journal(claim)
     spec = work.app.spec_of(work.execution)
-    tools = work.app.parts.tools(spec)
+    tools = work.app.assembly.tools(spec)
     message = AIMessage("", id=ai_id(claim.execution_id, 0), tool_calls=[{**action, "id": "c1"}])
     proposals = propose(spec, tools, claim.execution_id, 0, message.tool_calls, 50, {})
     assert proposals[0].decision is (Decision.ASK if guarded else Decision.RUN)
@@ -220,7 +220,7 @@ def test_a_move_cut_between_its_halves_is_completed(work: Workspace) -> None:
 def test_edited_arguments_are_those_that_are_looked_for(work: Workspace) -> None:
     journal = begun(work, WRITE, guarded=False)
     edited = {"path": "c.txt", "content": "edited"}
-    tool = work.app.parts.tools(work.app.spec_of(work.execution))["file_write"]
+    tool = work.app.assembly.tools(work.app.spec_of(work.execution))["file_write"]
     journal.start_call(Position(0, 0), edited, tool.plan(tool.validate(edited)).effect)
     work.write("c.txt", "edited")
     dies(work, journal)

@@ -280,7 +280,7 @@ def ship(key: str, to: str = "home") -> str:
         work.start()
         request = work.the_request()
         for given in ({"key": "A"}, {"to": "home", "key": "A"}):
-            answer = work.app.new_answer(work.execution, request, {"approved": True, "args": given})
+            answer = work.app.responder.new_answer(work.execution, request, {"approved": True, "args": given})
             assert (answer.value, answer.digest) == ({"approved": True}, None)
         work.answer(request, {"approved": True, "args": {"to": "home", "key": "A"}})
         assert work.results_seen() == ["A to home"]  # the model is told of no edit

@@ -217,7 +217,7 @@ class TestOtherExecutions:
         work.answer(response=always(scope="agent"))
         file = work.folder / "agents/worker.md"
         file.with_name("other.md").write_text(file.read_text().replace("name: worker", "name: other", 1))
-        execution = work.app.start("other")
+        execution = work.app.starter.start("other")
         assert execution.worker is not None
         work.drive(Claim(execution.id, execution.worker, execution.epoch))
         assert work.execution.agent == "other"

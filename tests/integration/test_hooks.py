@@ -282,7 +282,7 @@ def test_equal_deliveries_in_several_processes_are_one(folder: AgentFolder) -> N
 def test_it_is_shown_what_an_agent_takes(folder: AgentFolder) -> None:
     app = opened(folder, {})
     try:
-        (problem,) = app.checks.check(app.registry.get("keeper").spec)
+        (problem,) = app.preflight.check(app.registry.get("keeper").spec)
     finally:
         app.close()
     assert problem == (

@@ -282,5 +282,5 @@ def test_a_tool_whose_calls_work_is_taken(load: Callable[[str], Tool], source: s
 def test_validate_says_so(work: Workspace) -> None:
     work.tools(HEAD + "@tool\ndef one(s: Annotated[dict, InjectedState]) -> str:\n    '''One.'''\n    return ''\n")
     work.agent("tools: [kit]")
-    (problem,) = work.app.checks.check(work.app.registry.get("worker").spec)
+    (problem,) = work.app.preflight.check(work.app.registry.get("worker").spec)
     assert "the argument s of one is InjectedState" in problem

@@ -127,7 +127,7 @@ def test_the_limit_is_a_setting(work: Workspace) -> None:
 
 
 def test_agents_without_custom_tools_have_nothing_to_read_on(work: Workspace) -> None:
-    tools = work.app.parts.tools
+    tools = work.app.assembly.tools
     spec = work.app.registry.get("worker").spec
     assert "result_read" in tools(spec)
     work.agent()

@@ -381,7 +381,7 @@ class TestCancel:
             app.store.request_cancel(work.execution.id, "cli:ann")
             return app._run_context(*parts)
 
-        runner = Runner(app.store, app._checkpointer, make, aside=app.parts.tool_threads.aside)
+        runner = Runner(app.store, app._checkpointer, make, aside=app.assembly.tool_threads.aside)
         for _ in range(3):
             app.store.version()  # which is looked at for the first time by now
         asyncio.run(asyncio.wait_for(runner.advance(work.create(), Sink()), 20))
@@ -418,7 +418,7 @@ class TestCancel:
     def drive_without_looking(self, work: Workspace, sink: Sink) -> None:
         """Drives with a runner that looks for a cancellation only when something has ended."""
         app = work.app
-        runner = Runner(app.store, app._checkpointer, app._run_context, aside=app.parts.tool_threads.aside, poll=60)
+        runner = Runner(app.store, app._checkpointer, app._run_context, aside=app.assembly.tool_threads.aside, poll=60)
         asyncio.run(runner.advance(work.create(), sink))
 
     def test_no_call_begins_after_it_is_stored(self, work: Workspace) -> None:

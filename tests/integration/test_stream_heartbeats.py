@@ -40,12 +40,12 @@ def context(tmp_path: Path) -> Iterator[ServerContext]:
 
 
 def of_execution(context: ServerContext) -> AsyncIterator[bytes]:
-    execution = context.app.start("worker", message="hello", claimed=False)
+    execution = context.app.starter.start("worker", message="hello", claimed=False)
     return execution_stream(context, execution, None, heartbeat=_S)
 
 
 def of_session(context: ServerContext) -> AsyncIterator[bytes]:
-    context.app.start("worker", message="hello", session_id="s", claimed=False)
+    context.app.starter.start("worker", message="hello", session_id="s", claimed=False)
     return session_stream(context, context.store.sessions.get("worker", "s"), None, heartbeat=_S)
 
 

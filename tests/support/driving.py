@@ -217,7 +217,7 @@ class Workspace:
         return self.app.store.executions(limit=1)[0]
 
     def create(self, **options: Any) -> Claim:
-        created = self.app.start("worker", **options)
+        created = self.app.starter.start("worker", **options)
         assert created.worker is not None
         return Claim(created.id, created.worker, created.epoch)
 
@@ -239,7 +239,7 @@ class Workspace:
 
     def record(self, request: Request, response: Any) -> None:
         """Records an answer as the faces do; raises AnswerRefused."""
-        answer = self.app.new_answer(self.execution, request, response)
+        answer = self.app.responder.new_answer(self.execution, request, response)
         self.app.store.record_answers([answer], by="cli:ann")
 
     def answer(self, request: Request | None = None, response: Any = None) -> Execution:

@@ -45,7 +45,7 @@ class LocalDetails:
         return f"the tool {tool}" if self._request.source is RequestSource.TOOL else "no rule that is known"
 
     async def edited(self, args: dict[str, Any]) -> Request:
-        edited: Request = await self._app.parts.tool_threads.aside(
-            lambda: self._app.edited(self._execution, self._request, args)
+        edited: Request = await self._app.assembly.tool_threads.aside(
+            lambda: self._app.responder.edited(self._execution, self._request, args)
         )
         return edited

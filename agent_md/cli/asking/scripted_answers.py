@@ -33,7 +33,7 @@ class ScriptedAnswers:
                 f"--answers-from-script: the model of {spec.name} is {spec.model}; --model script/NAME tries it with the "
                 "answers of a script"
             )
-        script = load_script(app.parts.scripts_dir, spec.model.name)
+        script = load_script(app.assembly.scripts_dir, spec.model.name)
         if not script.answers:
             raise UsageError(f"--answers-from-script: the script {script.path} has no `answers`; add them")
         return cls(app, script)
@@ -46,6 +46,6 @@ class ScriptedAnswers:
         if found is None:
             return None
         try:
-            return self._app.new_answer(execution, request, found.response)
+            return self._app.responder.new_answer(execution, request, found.response)
         except AnswerRefused as error:
             raise AnswerRefused(f"script {self._script.path}, line {found.line}: {error}") from None

@@ -111,7 +111,7 @@ class _Chat:
         """A new turn, after those that somebody else began in this session meanwhile."""
         while True:
             try:
-                return self._app.start(
+                return self._app.starter.start(
                     self._state.agent,
                     message=text,
                     model=self._state.model,

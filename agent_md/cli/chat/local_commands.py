@@ -89,7 +89,7 @@ class _Acts:
                 model = parse_model(wanted)
             except ValueError as error:
                 raise UsageError(str(error)) from None
-            state.model = self._app.runnable_spec(state.agent, model).model
+            state.model = self._app.starter.runnable_spec(state.agent, model).model
             yield f"  {state.model} answers from the next message on, in this chat only."
             return
         own = self._app.registry.get(state.agent).spec.model

@@ -27,7 +27,7 @@ def cancel(
     from agent_md.cli.drive.closing import close_cancelled
 
     with open_app(workspace, drives=True, lenient=True) as app:
-        asked = app.existing(ExecutionId(execution))
+        asked = app.find_execution(ExecutionId(execution))
         current = app.store.request_cancel(asked.id, login())
         if current.status.final:
             say(f"Execution {execution} had ended before: {current.status}.")

@@ -61,7 +61,7 @@ def _names(app: App, agent: str) -> list[str]:
 
 
 def _stats(app: App, names: Sequence[str] | None, *, as_json: bool) -> None:
-    found = app.threads().stats(names)
+    found = app.retention.threads().stats(names)
     if as_json:
         agents = [{"agent": row.agent, "threads": row.threads, "bytes": row.bytes} for row in found.agents]
         say(json_line({**_file(app), "bytes": found.bytes, "threads": found.threads, "agents": agents}))
@@ -81,7 +81,7 @@ def stats_lines(found: ThreadStats, file: str) -> list[RenderableType]:
 
 def _purge(app: App, names: Sequence[str] | None, *, force: bool, as_json: bool) -> None:
     days = app.settings.defaults.checkpoint_retention_days
-    done = app.threads().purge(days, agents=names, force=force)
+    done = app.retention.threads().purge(days, agents=names, force=force)
     if days is None and not force:
         note("defaults.checkpoint_retention_days is none: no thread of an execution is ever old. --force removes all")
     if done.driven:

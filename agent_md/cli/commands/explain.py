@@ -48,7 +48,7 @@ def explained(app: App, spec: AgentSpec) -> Explanation:
     """The explanation of an agent as it would run now. Raises AgentFileInvalid if its tools cannot be loaded."""
     from agent_md.tools.custom import CustomTool
 
-    tools = app.parts.tools(spec)
+    tools = app.assembly.tools(spec)
     calls = [possible for name in sorted(tools) for possible in possible_verdicts(spec, facts_of(tools[name]))]
     origin = app.settings.origins["defaults.confirm_tools"]
     return Explanation(
@@ -56,17 +56,17 @@ def explained(app: App, spec: AgentSpec) -> Explanation:
         tuple(calls),
         "built in" if origin == "default" else origin,
         custom=any(isinstance(tool, CustomTool) for tool in tools.values()),
-        problems=tuple(str(problem) for problem in app.checks.problems(spec)),
+        problems=tuple(str(problem) for problem in app.preflight.problems(spec)),
         grants=_grants(app, spec),
         notes=(
-            *app.checks.trigger_problems(spec),
-            *app.checks.notes(spec),
+            *app.preflight.trigger_problems(spec),
+            *app.preflight.notes(spec),
             *without_server(app, spec),
             *triggers_idle(app, [spec]),
         ),
         day_limit=app.settings.max_cost_usd_per_day,
-        trigger=app.trigger_state(spec),
-        fires=tuple(app.next_fires(spec, _FIRES)),
+        trigger=app.triggers.state(spec),
+        fires=tuple(app.triggers.next_fires(spec, _FIRES)),
     )
 
 

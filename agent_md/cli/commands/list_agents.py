@@ -30,7 +30,7 @@ def list_agents(as_json: JsonOption = False, workspace: WorkspaceOption = None) 
         registry = app.registry
         found = {entry.spec.name: _last_run(app, entry.spec.name) for entry in registry.agents}
         left = abandoned_among(app, [last for last in found.values() if last is not None])
-        states = {entry.spec.name: app.trigger_state(entry.spec) for entry in registry.agents}
+        states = {entry.spec.name: app.triggers.state(entry.spec) for entry in registry.agents}
         idle = triggers_idle(app, [entry.spec for entry in registry.agents])
     rows = [_agent_row(entry.spec, found[entry.spec.name], left, states[entry.spec.name]) for entry in registry.agents]
     held = [text for row in rows for text in _trigger_notes(row.spec, states[row.spec.name])]

@@ -107,7 +107,7 @@ def respond(
         ):
             raise UsageError("--retract takes an answer back and gives none: it goes with --request alone")
         with open_app(workspace) as app:
-            _retract(app, app.existing(ExecutionId(execution)), request, as_json=as_json)
+            _retract(app, app.find_execution(ExecutionId(execution)), request, as_json=as_json)
         return
     remember = remember_by(always=always, rule=rule, scope=scope, until=until)
     given = given_by(
@@ -120,7 +120,7 @@ def respond(
     from agent_md.cli.drive.drive_or_follow import attend
 
     with open_app(workspace, drives=True) as app:
-        asked = app.existing(ExecutionId(execution))
+        asked = app.find_execution(ExecutionId(execution))
         if not app.store.requests(asked.id):
             raise NeverAsked(f"execution {asked.id} ({asked.agent}) has never asked anything")
         prompt = terminal(asks=not as_json)
@@ -133,7 +133,7 @@ def respond(
         else:
             chosen = _chosen(app, asked, request, everything=everything)
             _tell_drift(app, [item for item in chosen if item.open])
-            new = [app.new_answer(asked, item, given.response_to(item)) for item in chosen]
+            new = [app.responder.new_answer(asked, item, given.response_to(item)) for item in chosen]
             code = _record(app, showing, new, prompt, no_wait=no_wait)
     raise typer.Exit(code)
 
@@ -152,13 +152,13 @@ def _chosen(app: App, execution: Execution, prefix: str | None, *, everything: b
             refuse_asked_again(requests, request)
         return still_open
     try:
-        return [app.choose_request(execution, prefix, prefix=True)]
+        return [app.responder.choose_request(execution, prefix, prefix=True)]
     except SeveralOpen as several:
         raise SeveralOpen(f"{several}; name one with --request, or answer all with --all", several.open) from None
 
 
 def _retract(app: App, execution: Execution, prefix: str | None, *, as_json: bool) -> None:
-    request = app.choose_answered(execution, prefix)
+    request = app.responder.choose_answered(execution, prefix)
     retraction = app.store.retract(request.id, by=login())
     if as_json:
         say(json_line(retraction_shape(execution.id, retraction)))

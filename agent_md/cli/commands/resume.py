@@ -45,7 +45,7 @@ def resume(
 
     code = 0
     with open_app(workspace, drives=True) as app:
-        chosen = app.abandoned() if execution is None else [app.existing(ExecutionId(execution))]
+        chosen = app.abandoned() if execution is None else [app.find_execution(ExecutionId(execution))]
         if not chosen:
             _note_left_behind(app)
             note("nothing to resume")
@@ -93,7 +93,7 @@ def _instead(execution: Execution) -> str:
 
 def _left_behind(app: App, execution: Execution) -> str:
     """What to do about processes that keep the execution from being taken over; "" if there are none."""
-    holders = app.left_behind(execution)
+    holders = app.suspect_processes(execution)
     if not holders:
         return ""
     return (

@@ -38,8 +38,8 @@ def retry(
     from agent_md.cli.drive.drive_or_follow import attend
 
     with open_app(workspace, drives=True) as app:
-        failed = app.existing(ExecutionId(execution))
-        created = app.retry(failed)
+        failed = app.find_execution(ExecutionId(execution))
+        created = app.starter.retry(failed)
         output = choose_output(created, quiet=quiet, as_json=as_json)
         for what, calls in zip(("ran", "may have run"), what_ran(app.store, failed), strict=True):
             if calls:

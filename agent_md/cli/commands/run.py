@@ -94,7 +94,7 @@ def run(
         spec = spec_named(app, agent, folder)  # before anything is read
         spec = spec if model is None else spec.with_model(model)
         scripted = _answers_of(app, spec) if answers_from_script else None
-        execution = app.start(
+        execution = app.starter.start(
             spec.name,
             args=args or [],
             message=message_of(message, folder),

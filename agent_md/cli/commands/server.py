@@ -126,10 +126,10 @@ def _announce(app: App, address: Address, *, skips: bool = False) -> None:
 
 
 def _trigger_lines(app: App, spec: AgentSpec, *, skips: bool) -> Iterator[str]:
-    state, fires = app.trigger_state(spec), app.next_fires(spec, 1)
-    broken = "".join(f"; {problem}" for problem in app.checks.trigger_problems(spec))
+    state, fires = app.triggers.state(spec), app.triggers.next_fires(spec, 1)
+    broken = "".join(f"; {problem}" for problem in app.preflight.trigger_problems(spec))
     yield start_line(spec, state, fires[0] if fires else None) + broken
-    for problem in app.checks.problems_without_tools(spec):
+    for problem in app.preflight.problems_without_tools(spec):
         yield f"  it cannot run: {one_line(str(problem))}"
     if skips and (skipped := skipped_text(state)) is not None:
         yield f"  {skipped}"

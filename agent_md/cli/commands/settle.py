@@ -59,7 +59,7 @@ def settle(
 
 
 def _settle(app: App, execution_id: ExecutionId, at: Position, *, ran: bool, note: str | None, as_json: bool) -> None:
-    app.existing(execution_id)
+    app.find_execution(execution_id)
     store = app.store
     settled = store.settle_call(execution_id, at, ran=ran, note=checked_note(note), by=login())
     call = store.call(execution_id, at)

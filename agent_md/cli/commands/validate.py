@@ -56,13 +56,13 @@ def _checked(workspace: Path | None, agent: str | None) -> list[dict[str, Any]]:
             {
                 "agent": entry.spec.name,
                 "file": entry.spec.source_path,
-                "errors": app.checks.check(entry.spec),
+                "errors": app.preflight.check(entry.spec),
                 "notes": [
-                    *app.checks.notes(entry.spec),
+                    *app.preflight.notes(entry.spec),
                     *without_server(app, entry.spec),
                     *triggers_idle(app, [entry.spec]),
                 ],
-                "fires": app.next_fires(entry.spec, _FIRES),
+                "fires": app.triggers.next_fires(entry.spec, _FIRES),
             }
             for entry in entries
         ]

@@ -21,7 +21,7 @@ def close_cancelled(app: App, execution_id: ExecutionId) -> Execution:
     seconds, in which whoever drives it may not have obeyed."""
     claim = app.store.claim_to_cancel(execution_id, app.worker)
     if claim is not None:
-        app.worked_on.add(execution_id)
+        app.touched.add(execution_id)
         asyncio.run(app.runner().advance(claim, Silent()))
     deadline = time.monotonic() + _PATIENCE_S
     while not (current := app.store.execution(execution_id)).status.final and time.monotonic() < deadline:

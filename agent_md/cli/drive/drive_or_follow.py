@@ -54,7 +54,7 @@ def attend(
     for the caller.
     """
     divert_tool_output(app.settings.state_dir)  # there is a state folder by now
-    app.worked_on.add(showing.execution_id)
+    app.touched.add(showing.execution_id)
     loop = asyncio.new_event_loop()
     try:
         attendant = _Attendant(app, showing, prompt, on_ask, may_drive, scripted, loop)
@@ -101,13 +101,13 @@ class _Attendant:
         self._on_ask = on_ask
         self._may_drive = may_drive
         self._scripted = scripted
-        self.leaving = Leaving(loop, self._live, self._id, self._cancel, app.told_to_stop)
+        self.leaving = Leaving(loop, self._live, self._id, self._cancel, app.note_stop_request)
         self._version = self._store.version()
 
     async def run(self, claim: Claim | None) -> int:
         """Drives with `claim`, or follows, asks and drives as it may; gives the exit code."""
         self.leaving.driving = claim is not None
-        give_back = self._app.give_back.listening(lambda _: self.leaving.leave(GIVEN_BACK))
+        give_back = self._app.hand_back.listening(lambda _: self.leaving.leave(GIVEN_BACK))
         with self.leaving.listening(), give_back, self._live.suspendable():
             progress = asyncio.create_task(self._progress.run())
             try:
@@ -159,7 +159,7 @@ class _Attendant:
             drive.cancel()
             with suppress(asyncio.CancelledError):
                 await drive
-            why = self._app.give_back.reason
+            why = self._app.hand_back.reason
             how = "was left as it is" if why is None else f"was given back: {why}"
             self._note(f"execution {self._id} {how}; `agentmd resume {self._id}` goes on")
             raise _Left(self.leaving.asked.result())
@@ -221,8 +221,8 @@ class _Attendant:
 
     async def _answer(self, request: Request, response: Any) -> NewAnswer:
         execution = self._store.execution(self._id)
-        answer: NewAnswer = await self._app.parts.tool_threads.aside(
-            lambda: self._app.new_answer(execution, request, response)
+        answer: NewAnswer = await self._app.assembly.tool_threads.aside(
+            lambda: self._app.responder.new_answer(execution, request, response)
         )
         return answer
 

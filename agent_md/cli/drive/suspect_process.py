@@ -57,7 +57,7 @@ async def _drive(app: App, execution_id: ExecutionId) -> None:
     drive = asyncio.create_task(runner.advance(claim, Silent(), lambda: _is_clear(app, execution_id)))
 
     def stop() -> None:
-        app.told_to_stop()
+        app.note_stop_request()
         drive.cancel()
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

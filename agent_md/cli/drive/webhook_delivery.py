@@ -22,13 +22,13 @@ _PATIENCE_S = 10.0
 def deliver_notifications(app: App) -> None:
     """Delivers what the executions of this command have to tell, for at most ten seconds, unless a server does."""
     try:
-        mine = [execution_id for execution_id in app.worked_on if app.notifies(execution_id)]
+        mine = [execution_id for execution_id in app.touched if app.services.notifies(execution_id)]
         if not mine or server_takes_over(app.settings.state_dir):
             return
         # Who waits for an answer is told at once: nobody is there any more to give it.
         refused: Sequence[tuple[Delivery, str]] = ()
         with suppress(KeyboardInterrupt):
-            refused = asyncio.run(app.webhooks(interrupt_delay=0).drain(_PATIENCE_S))
+            refused = asyncio.run(app.services.webhooks(interrupt_delay=0).drain(_PATIENCE_S))
         refusals = Counter(why for delivery, why in refused if delivery.execution_id in mine)
         left = app.store.outbox.undelivered(mine) - refusals.total()
     except AgentmdError as error:

@@ -1,0 +1,80 @@
+"""From a response of a user or a program to the answer that is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from agent_md.agents.spec import AgentSpec
+from agent_md.executions.execution import Execution
+from agent_md.executions.grants import GrantScope, scopes_of
+from agent_md.executions.requests import Request
+from agent_md.ports.store import NewAnswer
+
+if TYPE_CHECKING:
+    from agent_md.app.app import App
+    from agent_md.tools.base import Plan, Tool
+
+__all__ = ["Responder"]
+
+
+class Responder:
+    """Chooses the request that is meant, and validates responses to it. Records nothing."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    def choose_request(self, execution: Execution, wanted: str | None, *, prefix: bool = False) -> Request:
+        """The request of an execution that is meant; see `agent_md.runner.responding.choose_request`."""
+        from agent_md.runner.responding import choose_request
+
+        return choose_request(execution, self._app.store.requests(execution.id), wanted, prefix=prefix)
+
+    def choose_answered(self, execution: Execution, wanted: str | None) -> Request:
+        """The request whose answer is to be retracted; see `agent_md.runner.responding.choose_answered`."""
+        from agent_md.runner.responding import choose_answered
+
+        return choose_answered(execution, self._app.store.requests(execution.id), wanted)
+
+    def new_answer(
+        self, execution: Execution, request: Request, response: Any, *, scopes: Sequence[GrantScope] | None = None
+    ) -> NewAnswer:
+        """The validated answer to a request. `scopes`: those that a grant may have, the default first; None means those of
+        the execution. Raises AnswerRefused."""
+        from agent_md.runner.responding import new_answer
+
+        allowed = scopes_of(execution) if scopes is None else scopes
+        return new_answer(request, response, _Editing(self._app, execution), allowed)
+
+    def edited(self, execution: Execution, request: Request, args: dict[str, Any]) -> Request:
+        """The request as it is shown with edited arguments, which are validated. Raises AnswerRefused."""
+        from agent_md.runner.responding import edited_request
+
+        return edited_request(request, args, _Editing(self._app, execution))
+
+
+class _Editing:
+    """`agent_md.runner.responding.Editing` for one execution. Loads its tools only when a call was edited."""
+
+    def __init__(self, app: App, execution: Execution) -> None:
+        self._app = app
+        self._execution = execution
+
+    @cached_property
+    def _spec(self) -> AgentSpec:
+        return self._app.spec_of(self._execution)
+
+    @cached_property
+    def _tools(self) -> dict[str, Tool]:
+        return self._app.assembly.tools(self._spec, lenient=True)
+
+    def args(self, tool: str, edited: dict[str, Any]) -> dict[str, Any]:
+        from agent_md.graph.gate import edited_args
+
+        return edited_args(self._tools, tool, edited)
+
+    def plan(self, tool: str, edited: dict[str, Any]) -> Plan:
+        from agent_md.graph.gate import edited_plan
+
+        return edited_plan(self._spec, self._tools, tool, edited)

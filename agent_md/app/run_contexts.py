@@ -1,0 +1,54 @@
+"""Builds the context in which an execution runs: its tools, model, prices and budget."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from agent_md.agents.spec import AgentSpec
+from agent_md.agents.system_prompt import briefing
+from agent_md.executions.execution import Execution
+from agent_md.ports.journal import Journal
+from agent_md.ports.progress import ProgressSink
+
+if TYPE_CHECKING:
+    from agent_md.app.app import App
+    from agent_md.graph.run_context import RunContext
+
+__all__ = ["build_run_context"]
+
+
+def build_run_context(
+    app: App, execution: Execution, spec: AgentSpec, journal: Journal, sink: ProgressSink
+) -> RunContext:
+    """The context for one drive of an execution. Raises UsageError for tools or prices that cannot be used."""
+    from agent_md.graph.run_context import RunContext
+    from agent_md.models.spec_model import SpecModel
+    from agent_md.models.usage import usage_of
+    from agent_md.tools.base import declaration
+
+    settings, assembly = app.settings, app.assembly
+    prices = assembly.prices  # raises for invalid prices before a model is called
+    tools = assembly.tools(spec, lenient=True)
+    declarations = [declaration(tool) for tool in tools.values()]
+    sandbox = assembly.sandbox(spec)
+    model = SpecModel(
+        *(spec, declarations, settings.environment(), assembly.scripts_dir),
+        lambda: briefing(spec, datetime.now().astimezone()),
+    )
+    return RunContext(
+        execution=execution,
+        spec=spec,
+        store=app.reading_store,
+        journal=journal,
+        tools=tools,
+        call_model=model,
+        usage_of=lambda message: usage_of(message, spec.model, prices),
+        sink=sink,
+        workspace=settings.workspace,
+        resolve_path=lambda path: sandbox.resolve(path, write=False).path,
+        aside=assembly.tool_threads.aside,
+        budget_of=lambda history: assembly.budget(spec, history, declarations),
+        redactor=assembly.redactor(spec),
+        close=model.close,
+    )
