@@ -8,10 +8,10 @@ from agent_md.agents.spec import AgentSpec
 from agent_md.api.address import server_takes_over
 from agent_md.app import App
 from agent_md.cli.terminal.output import note, remark
-from agent_md.cli.views.visible_text import counted, one_line
 from agent_md.executions.execution import Execution
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.states import Status
+from agent_md.visible_text import counted, one_line
 
 __all__ = [
     "NO_AGENTS",

@@ -16,9 +16,9 @@ import typer
 
 from agent_md.app import App
 from agent_md.cli.terminal.output import note
-from agent_md.cli.terminal.standard_streams import divert_tool_output, person
 from agent_md.cli.views.screen import Screen
 from agent_md.errors import StoreFull, StoreReadOnly
+from agent_md.process.standard_streams import divert_tool_output, person
 from agent_md.settings import load_settings
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def open_app(workspace: Path | None, *, drives: bool = False, lenient: bool = Fa
     app = App(settings, notify=_tell)
     try:
         if drives:
-            from agent_md.cli.log_file import log_to_file
+            from agent_md.process.log_file import log_to_file
 
             os.chdir(settings.workspace)
             divert_tool_output(settings.state_dir)

@@ -21,11 +21,11 @@ from agent_md import __version__
 from agent_md.cli.command_group import CommandGroup
 from agent_md.cli.exit_codes import INTERRUPTED
 from agent_md.cli.terminal.output import NoReader, give_up, note, remark
-from agent_md.cli.terminal.standard_streams import person
-from agent_md.cli.views.visible_text import one_line
 from agent_md.error_codes import codes_of
 from agent_md.errors import AgentmdError, OpenFilesLimit
+from agent_md.process.standard_streams import person
 from agent_md.shortages import refuse_if_none_left
+from agent_md.visible_text import one_line
 
 __all__ = ["app", "main"]
 

@@ -14,9 +14,9 @@ import typer
 from agent_md.agents.model_names import parse_model
 from agent_md.agents.spec import ModelRef
 from agent_md.agents.value_formats import duration
-from agent_md.cli.views.visible_text import one_line
 from agent_md.executions.days import instant_of
 from agent_md.executions.ids import ExecutionId
+from agent_md.visible_text import one_line
 
 __all__ = [
     "JsonOption",

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from agent_md.executions.ids import ExecutionId
 
-__all__ = ["ProgressSink"]
+__all__ = ["NO_PROGRESS", "ProgressSink"]
 
 
 class ProgressSink(Protocol):
@@ -20,3 +20,18 @@ class ProgressSink(Protocol):
 
     def restart(self, execution_id: ExecutionId, turn: int, attempt: int, attempts: int) -> None:
         """The pieces of the AI message `turn` so far are void: the model is asked again, as `attempt` of `attempts`."""
+
+
+class _NoProgress:
+    def stored(self) -> None:
+        """Nothing."""
+
+    def delta(self, execution_id: ExecutionId, turn: int, text: str) -> None:
+        """Nothing."""
+
+    def restart(self, execution_id: ExecutionId, turn: int, attempt: int, attempts: int) -> None:
+        """Nothing."""
+
+
+NO_PROGRESS: ProgressSink = _NoProgress()
+"""Passes nothing on: nobody watches."""

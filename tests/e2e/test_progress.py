@@ -11,7 +11,7 @@ import langchain_google_genai  # noqa: F401 - so that forks have it
 import pytest
 
 from agent_md.cli.command_context import login
-from agent_md.cli.views.visible_text import visible
+from agent_md.visible_text import visible
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.dripping import DrippingModel
 from tests.support.gates import GATES, open_gate, until_begun

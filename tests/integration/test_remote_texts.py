@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent_md.cli.remote.sessions_client import Interrupt, SessionsClient
-from agent_md.cli.remote.turn_texts import TurnTexts
+from agent_md.client.sessions import Interrupt, SessionsClient
+from agent_md.client.turn_texts import TurnTexts
 from tests.support.foreign_sessions import CLOSE, ForeignServer, Reply, foreign_server
 
 MESSAGES, SESSION = "GET /sessions/s/messages", "GET /sessions/s"

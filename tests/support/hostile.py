@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from agent_md.cli.views.visible_text import visible
+from agent_md.visible_text import visible
 
 __all__ = ["HOSTILE", "LONG", "assert_literal", "assert_shown", "stored", "strings_of"]
 

@@ -10,7 +10,7 @@ from agent_md.agents.explained_rules import Subjects, ToolFacts, possible_verdic
 from agent_md.agents.spec import AgentSpec, ModelRef, RunSettings, Trigger
 from agent_md.cli.commands.explain import shape_of
 from agent_md.cli.views.explanation import Explanation, explanation_lines
-from agent_md.cli.views.visible_text import width_of
+from agent_md.cli.views.text_width import width_of
 from tests.support.rendering import lines_of
 
 SPEC = AgentSpec("reporter", "", ModelRef("script", "reporter"), icon="🥝", source_path="agents/reporter.md")

@@ -7,9 +7,9 @@ import pytest
 
 from agent_md.cli.asking.answer_flags import given_by
 from agent_md.cli.asking.answer_parsing import parse_json
-from agent_md.cli.views.visible_text import is_suspicious
 from agent_md.errors import AnswerRefused
 from agent_md.executions.json_values import MAX_DEPTH, has_no_json_number, is_too_deep, parse_strictly
+from agent_md.visible_text import is_suspicious
 
 NO_VALUES = [
     "1e999",

@@ -9,7 +9,8 @@ from agent_md.cli.terminal.output import rendered
 from agent_md.cli.views.hanging import Hanging
 from agent_md.cli.views.live import StreamingText
 from agent_md.cli.views.screen import Screen
-from agent_md.cli.views.visible_text import visible, width_of
+from agent_md.cli.views.text_width import width_of
+from agent_md.visible_text import visible
 from tests.support.hostile import HOSTILE, assert_literal
 
 HEAD = "12:00:00 talker 💬 "

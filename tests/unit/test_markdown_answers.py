@@ -13,8 +13,9 @@ from agent_md.cli.terminal.output import rendered
 from agent_md.cli.views.event_lines import RunView
 from agent_md.cli.views.markdown import Answer
 from agent_md.cli.views.screen import Painter, Screen
-from agent_md.cli.views.visible_text import visible, width_of
+from agent_md.cli.views.text_width import width_of
 from agent_md.executions.states import EventType
+from agent_md.visible_text import visible
 from tests.support.hostile import HOSTILE, assert_literal
 from tests.support.rendering import lines_of
 from tests.support.samples import an_event

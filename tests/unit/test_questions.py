@@ -18,7 +18,7 @@ from agent_md.cli.views.questions import (
 )
 from agent_md.cli.views.request_details import everything
 from agent_md.cli.views.screen import Painter, Screen, Style
-from agent_md.cli.views.visible_text import width_of, wrapped
+from agent_md.cli.views.text_width import width_of, wrapped
 from agent_md.executions.requests import Answer, Preview, Request
 from agent_md.executions.states import Drift, Outcome, RequestKind
 from tests.support.samples import NOON, answered, ask, guard

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent_md.cli.remote.interrupts import as_request
-from agent_md.cli.remote.sessions_client import Interrupt, SessionsClient, place_of
-from agent_md.cli.remote.turns import retry_delays
 from agent_md.cli.views.chat_texts import continuing, way_back
+from agent_md.client.interrupts import as_request
+from agent_md.client.sessions import Interrupt, SessionsClient, place_of
+from agent_md.client.turns import retry_delays
 from agent_md.errors import UsageError
 from agent_md.executions.requests import Preview
 from agent_md.executions.states import RequestKind, RequestSource

@@ -15,7 +15,7 @@ from agent_md.cli.views.tables import (
     request_prefixes,
     trigger_text,
 )
-from agent_md.cli.views.visible_text import width_of
+from agent_md.cli.views.text_width import width_of
 from agent_md.executions.execution import Usage
 from agent_md.executions.ids import ExecutionId, RequestId
 from agent_md.executions.states import Drift, RequestKind, Status

@@ -7,18 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_md.cli.views.visible_text import (
-    cut,
-    fold,
-    is_suspicious,
-    json_line,
-    one_line,
-    pad,
-    visible,
-    visible_characters,
-    width_of,
-    wrapped,
-)
+from agent_md.cli.views.text_width import cut, fold, pad, width_of, wrapped
+from agent_md.visible_text import is_suspicious, json_line, one_line, visible, visible_characters
 
 HARMFUL = [
     ("rm -rf x\r\x1b[2Kls", r"rm -rf x\r\x1b[2Kls"),

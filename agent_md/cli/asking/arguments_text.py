@@ -9,9 +9,9 @@ from typing import Any
 import yaml
 
 from agent_md.cli.asking.answer_parsing import json_value
-from agent_md.cli.views.visible_text import is_suspicious
 from agent_md.errors import AnswerRefused, UsageError
 from agent_md.models.yaml_values import NodeReader
+from agent_md.visible_text import is_suspicious
 
 __all__ = ["arguments_in", "text_of"]
 

@@ -13,11 +13,11 @@ from agent_md.cli.asking.grant_prompt import Granting, Terms, ask_grant, first_t
 from agent_md.cli.asking.prompt import TerminalPrompt
 from agent_md.cli.views.question_keys import Command
 from agent_md.cli.views.questions import QuestionText, own_text_entry, question_texts
-from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import AnswerRefused
 from agent_md.executions.answers import validate_response
 from agent_md.executions.requests import Request
 from agent_md.executions.states import Drift, RequestKind, RequestSource
+from agent_md.visible_text import one_line
 
 __all__ = ["RequestDetails", "ask_request"]
 

@@ -11,11 +11,11 @@ from agent_md.agents.rules import parse_rule
 from agent_md.cli.asking.prompt import TerminalPrompt
 from agent_md.cli.views.questions import QuestionText
 from agent_md.cli.views.screen import Painter, Style
-from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import AnswerRefused, UsageError
 from agent_md.executions.grants import DEFAULT_UNTIL, NEVER, GrantScope
 from agent_md.executions.requests import Request
 from agent_md.runner.record_grant import lasts, new_grant, remembered
+from agent_md.visible_text import one_line
 
 __all__ = [
     "Granting",

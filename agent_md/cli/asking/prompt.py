@@ -17,11 +17,12 @@ from typing import Protocol, TextIO, TypeVar
 from agent_md.cli.terminal.external_editor import EditorFailed, edited_outside, editor_command
 from agent_md.cli.terminal.line_mode import LineMode
 from agent_md.cli.terminal.pager import pager_command, show_paged
-from agent_md.cli.terminal.standard_streams import person
 from agent_md.cli.views.questions import QuestionText, rows_of
 from agent_md.cli.views.screen import Screen
-from agent_md.cli.views.visible_text import one_line, wrapped
+from agent_md.cli.views.text_width import wrapped
 from agent_md.errors import AgentmdError, AnswerRefused
+from agent_md.process.standard_streams import person
+from agent_md.visible_text import one_line
 
 __all__ = ["PromptClosed", "TerminalPrompt", "can_prompt"]
 

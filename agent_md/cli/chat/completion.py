@@ -10,7 +10,7 @@ from pathlib import Path
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from agent_md.cli.views.visible_text import one_line
+from agent_md.visible_text import one_line
 
 __all__ = ["ChatCompleter"]
 

@@ -16,8 +16,8 @@ from agent_md.cli.exit_codes import INTERRUPTED
 from agent_md.cli.terminal.output import NoReader, note, say
 from agent_md.cli.terminal.signals import taken_over
 from agent_md.cli.views.hanging import paragraph
-from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import UsageError
+from agent_md.visible_text import one_line
 
 __all__ = ["COMMANDS", "ChatLines", "ChatOver", "Commands", "code_of_chat", "messages_to_agent", "nobody_reads"]
 

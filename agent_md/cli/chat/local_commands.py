@@ -12,10 +12,10 @@ from agent_md.agents.spec import ModelRef
 from agent_md.app import App
 from agent_md.cli.chat.flow import Commands
 from agent_md.cli.views.chat_texts import HELP, agent_lines, conversation, said_of, totals, way_back
-from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import UnknownSession, UsageError
 from agent_md.executions.execution import Usage
 from agent_md.executions.ids import ExecutionId
+from agent_md.visible_text import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

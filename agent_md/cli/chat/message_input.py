@@ -11,9 +11,9 @@ from typing import Protocol
 
 from agent_md.cli.asking.prompt import PromptClosed, TerminalPrompt
 from agent_md.cli.terminal.interruptible import run_interruptible
-from agent_md.cli.terminal.standard_streams import person
 from agent_md.cli.views.questions import QuestionText
 from agent_md.errors import UsageError
+from agent_md.process.standard_streams import person
 
 __all__ = ["Messages", "messages_of"]
 

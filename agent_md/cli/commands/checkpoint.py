@@ -13,9 +13,9 @@ from agent_md.cli.command_context import WorkspaceOption, open_app
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import note, say
 from agent_md.cli.views.table_layout import Listing
-from agent_md.cli.views.visible_text import counted, json_line, one_line
 from agent_md.errors import UsageError
 from agent_md.runner.retention_sweep import Purge, ThreadStats
+from agent_md.visible_text import counted, json_line, one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

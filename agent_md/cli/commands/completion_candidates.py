@@ -15,13 +15,13 @@ from typing import Any
 from agent_md.agents.registry import Registry, scan
 from agent_md.cli.command_context import current_folder
 from agent_md.cli.views.questions import listed
-from agent_md.cli.views.visible_text import one_line
 from agent_md.executions.execution import Execution
 from agent_md.executions.requests import Request
 from agent_md.ports.store import Store
 from agent_md.settings import Settings, load_settings
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.workers import LockWorkers
+from agent_md.visible_text import one_line
 
 __all__ = ["Candidate", "candidates"]
 

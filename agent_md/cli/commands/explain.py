@@ -15,12 +15,12 @@ from agent_md.cli.command_context import WorkspaceOption, open_app
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.explanation import ASKING_TOOLS, Explanation, explanation_lines
-from agent_md.cli.views.visible_text import json_line
 from agent_md.errors import InvalidArguments, ToolError
 from agent_md.executions.grants import Grant
 from agent_md.executions.states import Drift
 from agent_md.serialization import agent_detail, duration_text, grant_shape, trigger_shape
 from agent_md.tools.base import Tool
+from agent_md.visible_text import json_line
 
 __all__ = ["explain", "explained", "facts_of", "shape_of"]
 

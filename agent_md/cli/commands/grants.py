@@ -13,10 +13,10 @@ from agent_md.cli.command_context import WorkspaceOption, login, open_app
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.grants import grants_table, state_text
-from agent_md.cli.views.visible_text import json_line, one_line
 from agent_md.errors import UsageError
 from agent_md.executions.grants import GrantEnd, GrantId
 from agent_md.serialization import grant_shape
+from agent_md.visible_text import json_line, one_line
 
 __all__ = ["grants"]
 

@@ -11,8 +11,8 @@ from agent_md.cli.command_context import WorkspaceOption, open_app
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.table_layout import Listing
-from agent_md.cli.views.visible_text import counted, json_line, one_line
 from agent_md.settings import Settings
+from agent_md.visible_text import counted, json_line, one_line
 
 __all__ = ["info"]
 

@@ -12,11 +12,11 @@ from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import note, say
 from agent_md.cli.views.tables import AgentRow, agents_table
 from agent_md.cli.views.triggers import held_text, skipped_text
-from agent_md.cli.views.visible_text import json_line, one_line
 from agent_md.executions.execution import Execution
 from agent_md.executions.firings import TriggerState
 from agent_md.executions.ids import ExecutionId
 from agent_md.serialization import agent_shape, invalid_shape
+from agent_md.visible_text import json_line, one_line
 
 __all__ = ["list_agents"]
 

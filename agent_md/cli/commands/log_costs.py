@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from agent_md.app import App
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.cost_table import cost_table, day_limit_line
-from agent_md.cli.views.visible_text import json_line
 from agent_md.errors import UsageError
 from agent_md.executions.costs import CostBy, total
 from agent_md.executions.days import local_midnight
 from agent_md.executions.spending import Scope
 from agent_md.serialization import cost_shape
+from agent_md.visible_text import json_line
 
 __all__ = ["check_options", "say_costs"]
 

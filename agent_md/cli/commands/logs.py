@@ -17,7 +17,6 @@ from agent_md.cli.option_values import JsonOption, execution_number, since
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.tables import executions_table, refusals_table
 from agent_md.cli.views.timeline import Timeline
-from agent_md.cli.views.visible_text import json_line
 from agent_md.errors import UsageError
 from agent_md.executions.costs import CostBy
 from agent_md.executions.execution import Event, Execution
@@ -25,6 +24,7 @@ from agent_md.executions.ids import ExecutionId
 from agent_md.executions.spending import Refusal
 from agent_md.executions.states import EventType, Status
 from agent_md.serialization import event_shape, execution_shape, refusal_shape
+from agent_md.visible_text import json_line
 
 __all__ = ["logs"]
 

@@ -22,9 +22,10 @@ from agent_md.cli.commands.new_file import NOTHING, check_free, lacks, workspace
 from agent_md.cli.exit_codes import INTERRUPTED
 from agent_md.cli.terminal.output import note, say
 from agent_md.cli.views.questions import QuestionText
-from agent_md.cli.views.visible_text import fold, one_line
+from agent_md.cli.views.text_width import fold
 from agent_md.errors import AnswerRefused, MissingKey, UsageError
 from agent_md.settings import Settings, load_settings
+from agent_md.visible_text import one_line
 from agent_md.workspace import find_workspace
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from agent_md.agents.registry import Registry
 from agent_md.agents.scaffold import NewAgent, agent_text, script_text
 from agent_md.agents.spec import ModelRef
 from agent_md.cli.command_context import current_folder
-from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import UsageError
 from agent_md.models.factory import check_model, with_address
 from agent_md.settings import Settings
 from agent_md.system import SYSTEM
+from agent_md.visible_text import one_line
 from agent_md.workspace import NoWorkspace, find_workspace
 
 __all__ = ["NOTHING", "check_free", "lacks", "workspace_of", "write_agent"]

@@ -13,9 +13,9 @@ from agent_md.cli.command_context import WorkspaceOption, each_change
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.tables import PendingRow, pending_table
-from agent_md.cli.views.visible_text import json_line
 from agent_md.executions.requests import Request
 from agent_md.serialization import request_shape
+from agent_md.visible_text import json_line
 
 if TYPE_CHECKING:
     pass

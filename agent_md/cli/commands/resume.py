@@ -13,13 +13,13 @@ from agent_md.cli.drive.run_output import choose_output
 from agent_md.cli.option_values import LinesOption, OnAsk, OnAskOption, QuietOption, execution_number
 from agent_md.cli.terminal.output import note, say
 from agent_md.cli.views.tables import executions_table
-from agent_md.cli.views.visible_text import json_line
 from agent_md.errors import DrivenElsewhere, ExecutionEnded
 from agent_md.executions.execution import Execution
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.states import Status
 from agent_md.serialization import execution_shape
 from agent_md.system import named, way_to_end
+from agent_md.visible_text import json_line
 
 __all__ = ["resume"]
 

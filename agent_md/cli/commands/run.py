@@ -19,10 +19,10 @@ from agent_md.cli.drive.event_follower import Showing
 from agent_md.cli.drive.run_output import choose_output
 from agent_md.cli.option_values import LinesOption, OnAsk, OnAskOption, QuietOption, model_ref, session_id
 from agent_md.cli.terminal.output import note
-from agent_md.cli.terminal.standard_streams import person
 from agent_md.errors import UsageError
 from agent_md.executions.execution import Claim, Execution
 from agent_md.own_python import python_command
+from agent_md.process.standard_streams import person
 
 if TYPE_CHECKING:
     from agent_md.cli.asking.scripted_answers import ScriptedAnswers

@@ -12,8 +12,8 @@ from typing import TextIO
 
 from agent_md.agents.files import Unreadable, decode, read_file
 from agent_md.cli.terminal.output import note
-from agent_md.cli.terminal.standard_streams import person
 from agent_md.errors import UsageError
+from agent_md.process.standard_streams import person
 from agent_md.workspace import at_home
 
 __all__ = ["has_unread", "message_of"]

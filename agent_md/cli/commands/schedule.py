@@ -17,11 +17,11 @@ from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import note, say
 from agent_md.cli.views.table_layout import Listing
 from agent_md.cli.views.times import date_time
-from agent_md.cli.views.visible_text import json_line, one_line
 from agent_md.errors import UsageError
 from agent_md.executions.days import instant_of
 from agent_md.executions.firings import FiringState, Pause
 from agent_md.serialization import firing_shape
+from agent_md.visible_text import json_line, one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -18,14 +18,14 @@ from agent_md.api.address import Address, left_behind, read_address, server_aliv
 from agent_md.app import App
 from agent_md.cli.command_context import WorkspaceOption, open_app
 from agent_md.cli.terminal.output import note, say
-from agent_md.cli.terminal.standard_streams import return_streams
 from agent_md.cli.views.triggers import skipped_text, start_line
-from agent_md.cli.views.visible_text import counted, json_line, one_line, visible
 from agent_md.error_codes import codes_of
 from agent_md.errors import AgentmdError, ConfigInvalid, ServerRunning, UsageError
 from agent_md.own_python import python_command
+from agent_md.process.standard_streams import return_streams
 from agent_md.settings import load_settings
 from agent_md.stores.private_files import open_private, read_private
+from agent_md.visible_text import counted, json_line, one_line, visible
 
 if TYPE_CHECKING:
     from agent_md.api.server import Listen
@@ -67,7 +67,7 @@ def start(
             _start_detached(app, host, port, api_key)
             return
         from agent_md.api.server import Listen, serve
-        from agent_md.cli.drive.suspect_process import alone_command
+        from agent_md.api.suspect_process import alone_command
         from agent_md.engines.suspect_processes import ProcessAlone
 
         settings = app.settings.server
@@ -259,6 +259,6 @@ def _problems(info: dict[str, Any]) -> Iterator[str]:
 
 
 def _ask(address: Address, method: str, path: str) -> dict[str, Any] | None:
-    from agent_md.cli.remote.server_client import ask  # its HTTP takes a moment to import
+    from agent_md.client.local_server import ask  # its HTTP takes a moment to import
 
     return ask(address, method, path)

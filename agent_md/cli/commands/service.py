@@ -6,7 +6,6 @@ import getpass
 import os
 import sys
 import time
-from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -16,12 +15,13 @@ import typer
 from agent_md.api.address import read_address, server_alive
 from agent_md.app import App
 from agent_md.cli.command_context import WorkspaceOption, current_folder, open_app
-from agent_md.cli.commands.systemd import UserSystemd, lingers
 from agent_md.cli.terminal.output import note, say
-from agent_md.cli.views.service_files import Service, is_as_written, launchd_plist, systemd_unit
-from agent_md.errors import AgentmdError, NoServiceManager, ServerRunning, UsageError
+from agent_md.errors import AgentmdError, NoServiceManager, ServerRunning
 from agent_md.models.factory import KEY_VARIABLES
 from agent_md.own_python import python_command
+from agent_md.service.installation import Installation
+from agent_md.service.unit_files import Service, launchd_plist, systemd_unit
+from agent_md.service.user_systemd import lingers
 from agent_md.workspace import find_workspace
 
 __all__ = ["Action", "Manager", "service"]
@@ -72,7 +72,13 @@ def service(
     root, _ = find_workspace(workspace, os.environ, current_folder(), Path.home())
     described = _service(root)
     if action is Action.UNINSTALL:
-        _uninstall(described)
+        installed = Installation(described, Path.home())
+        removed = installed.uninstall()
+        say(
+            f"The service {installed.name} is stopped and removed."
+            if removed
+            else "No service of this workspace is installed."
+        )
     elif (manager or _usual()) is Manager.SYSTEMD:
         say(systemd_unit(described).rstrip("\n"))
     else:
@@ -89,39 +95,20 @@ def _service(workspace: Path) -> Service:
 
 
 def _install(app: App) -> None:
-    described = _service(app.settings.workspace)
-    text, systemd = systemd_unit(described), UserSystemd(Path.home())
-    name, path = described.name, systemd.units / f"{described.name}.service"
-    before = _installed(path)
-    active = systemd.active(name)
-    if not active and server_alive(app.settings.state_dir):
-        raise ServerRunning("a server of this workspace is running already; `agentmd stop`, then install the service")
-    if text != before:
-        _write(path, text)
-    try:
-        systemd.reload()
-        systemd.enable(name)
-    except AgentmdError:
-        _undo(systemd, name, path, before)
-        raise
-    say(f"The service {name} is installed: {path}")
-    if active and text != before:
+    def refuse_a_second_server() -> None:
+        if server_alive(app.settings.state_dir):
+            raise ServerRunning(
+                "a server of this workspace is running already; `agentmd stop`, then install the service"
+            )
+
+    installation = Installation(_service(app.settings.workspace), Path.home())
+    has_old_unit = installation.install(refuse_a_second_server)
+    name = installation.name
+    say(f"The service {name} is installed: {installation.path}")
+    if has_old_unit:
         note(f"the running server has the unit of before; `systemctl --user restart {name}` uses the new one")
     _say_what_it_lacks(app)
     _wait_until_it_answers(app, name)
-
-
-def _undo(systemd: UserSystemd, name: str, path: Path, before: str | None) -> None:
-    """Leaves things as they were before an installation that failed."""
-    with suppress(AgentmdError):
-        if before is None:
-            systemd.disable(name)
-    if before is None:
-        path.unlink(missing_ok=True)
-    else:
-        _write(path, before)
-    with suppress(AgentmdError):
-        systemd.reload()
 
 
 def _say_what_it_lacks(app: App) -> None:
@@ -139,7 +126,7 @@ def _say_what_it_lacks(app: App) -> None:
 
 
 def _wait_until_it_answers(app: App, name: str) -> None:
-    from agent_md.cli.remote.server_client import ask
+    from agent_md.client.local_server import ask
 
     folder = app.settings.state_dir
     deadline = time.monotonic() + _READY_S
@@ -153,39 +140,3 @@ def _wait_until_it_answers(app: App, name: str) -> None:
         f"the service is installed, but its server does not answer after {_READY_S:g} s; "
         f"`journalctl --user -u {name}` says why. systemd goes on trying"
     )
-
-
-def _uninstall(described: Service) -> None:
-    name = described.name
-    path = Path.home() / f".config/systemd/user/{name}.service"
-    if _installed(path) is None:
-        say("No service of this workspace is installed.")
-        return
-    systemd = UserSystemd(Path.home())
-    systemd.disable(name)
-    path.unlink(missing_ok=True)
-    systemd.reload()
-    say(f"The service {name} is stopped and removed.")
-
-
-def _installed(path: Path) -> str | None:
-    """The unit that is there, None if there is none. Raises UsageError if it is not as agentmd wrote it."""
-    if not os.path.lexists(path):
-        return None
-    try:
-        text = "" if path.is_symlink() else path.read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        text = ""
-    if not is_as_written(text):
-        raise UsageError(
-            f"{path} is not as `agentmd service install` wrote it, and is left untouched. Move it away; "
-            "changes of yours belong into `systemctl --user edit`"
-        )
-    return text
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)

@@ -13,11 +13,11 @@ from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.chat_texts import conversation, said_of, totals, way_back
 from agent_md.cli.views.sessions_table import SessionRow, listed_session_shape, sessions_table
-from agent_md.cli.views.visible_text import counted, json_line, one_line
 from agent_md.errors import SeveralSessions, UnknownSession, UsageError
 from agent_md.executions.chat_messages import chat_message
 from agent_md.executions.execution import Execution
 from agent_md.executions.sessions import Session
+from agent_md.visible_text import counted, json_line, one_line
 
 __all__ = ["sessions"]
 

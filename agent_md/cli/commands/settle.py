@@ -11,12 +11,12 @@ from agent_md.app import App
 from agent_md.cli.command_context import WorkspaceOption, login, open_app
 from agent_md.cli.option_values import JsonOption, execution_number
 from agent_md.cli.terminal.output import say
-from agent_md.cli.views.visible_text import json_line, one_line
 from agent_md.errors import UsageError
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.positions import POSITION, Position
 from agent_md.executions.settlement_note import checked_note
 from agent_md.serialization import unknown_call_shape
+from agent_md.visible_text import json_line, one_line
 
 __all__ = ["settle"]
 

@@ -13,8 +13,8 @@ from agent_md.cli.agent_notes import NO_AGENTS, triggers_idle, without_server
 from agent_md.cli.command_context import WorkspaceOption, open_app
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
-from agent_md.cli.views.visible_text import json_line, one_line, visible
 from agent_md.errors import AgentFileInvalid, AgentmdError, ConfigInvalid
+from agent_md.visible_text import json_line, one_line, visible
 from agent_md.workspace import NotAFolder, NoWorkspace
 
 __all__ = ["validate"]

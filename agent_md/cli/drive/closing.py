@@ -6,9 +6,9 @@ import asyncio
 import time
 
 from agent_md.app import App
-from agent_md.cli.drive.silent_observer import Silent
 from agent_md.executions.execution import Execution
 from agent_md.executions.ids import ExecutionId
+from agent_md.ports.progress import NO_PROGRESS
 
 __all__ = ["close_cancelled"]
 
@@ -22,7 +22,7 @@ def close_cancelled(app: App, execution_id: ExecutionId) -> Execution:
     claim = app.store.claim_to_cancel(execution_id, app.worker)
     if claim is not None:
         app.touched.add(execution_id)
-        asyncio.run(app.runner().advance(claim, Silent()))
+        asyncio.run(app.runner().advance(claim, NO_PROGRESS))
     deadline = time.monotonic() + _PATIENCE_S
     while not (current := app.store.execution(execution_id)).status.final and time.monotonic() < deadline:
         time.sleep(_POLL_S)

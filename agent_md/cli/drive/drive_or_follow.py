@@ -21,7 +21,6 @@ from agent_md.cli.exit_codes import GIVEN_BACK, INTERRUPTED, WAITING, exit_code
 from agent_md.cli.option_values import OnAsk
 from agent_md.cli.terminal.notices import Notices
 from agent_md.cli.terminal.output import note
-from agent_md.cli.terminal.standard_streams import divert_tool_output
 from agent_md.cli.views.questions import listed, summary, unasked, withdrawn
 from agent_md.errors import AnswerConflict, AnswerRefused, CannotGoOn, UsageError
 from agent_md.executions.answers import POLICY
@@ -30,6 +29,7 @@ from agent_md.executions.ids import ExecutionId
 from agent_md.executions.requests import Request
 from agent_md.executions.states import Outcome, RequestKind, RequestSource, Status
 from agent_md.ports.store import NewAnswer
+from agent_md.process.standard_streams import divert_tool_output
 
 __all__ = ["attend"]
 

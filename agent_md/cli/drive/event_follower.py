@@ -10,11 +10,11 @@ from functools import partial
 from agent_md.app import App
 from agent_md.cli.drive.run_output import Output
 from agent_md.cli.terminal.output import NoReader, give_up, note
-from agent_md.cli.terminal.standard_streams import person
 from agent_md.executions.execution import Event
 from agent_md.executions.ids import ExecutionId, RequestId
 from agent_md.executions.requests import Request
 from agent_md.executions.states import Decision, EventType
+from agent_md.process.standard_streams import person
 
 __all__ = ["Showing"]
 

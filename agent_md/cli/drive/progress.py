@@ -14,12 +14,12 @@ from enum import Enum, auto
 from agent_md.cli.terminal.live_rows import QUIET_S, TICK_S, LiveArea
 from agent_md.cli.views.event_lines import head_of
 from agent_md.cli.views.live import StreamingText, Working
-from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import StoreError
 from agent_md.executions.execution import Event, Execution
 from agent_md.executions.states import CallState, EventType, Status
 from agent_md.ports.clock import Clock
 from agent_md.ports.store import Store
+from agent_md.visible_text import one_line
 
 __all__ = ["Progress"]
 

@@ -12,11 +12,11 @@ from agent_md.cli.views.call_text import long_texts
 from agent_md.cli.views.event_lines import RunView, cut_text, header
 from agent_md.cli.views.money import dollars
 from agent_md.cli.views.questions import contents, decision_text, summary
-from agent_md.cli.views.visible_text import counted, json_line, visible
 from agent_md.executions.execution import Event, Execution
 from agent_md.executions.requests import Request
 from agent_md.executions.states import Drift, EventType
 from agent_md.serialization import request_shape, run_event_line
+from agent_md.visible_text import counted, json_line, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

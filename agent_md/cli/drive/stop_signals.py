@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from agent_md.cli.exit_codes import INTERRUPTED
 from agent_md.cli.terminal.live_rows import LiveArea
 from agent_md.cli.terminal.signals import exit_now, taken_over
-from agent_md.cli.terminal.standard_streams import person, write_now
 from agent_md.executions.ids import ExecutionId
+from agent_md.process.standard_streams import person, write_now
 
 __all__ = ["Leaving"]
 

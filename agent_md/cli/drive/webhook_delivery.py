@@ -10,9 +10,9 @@ from contextlib import suppress
 from agent_md.api.address import server_takes_over
 from agent_md.app import App
 from agent_md.cli.terminal.output import note
-from agent_md.cli.views.visible_text import counted
 from agent_md.errors import AgentmdError
 from agent_md.executions.deliveries import Delivery
+from agent_md.visible_text import counted
 
 __all__ = ["deliver_notifications"]
 

@@ -1,1 +1,1 @@
-"""Clients of a server: chats over the sessions interface, and requests to the workspace's own server."""
+"""Chats with an agent at a server."""

@@ -18,15 +18,15 @@ from agent_md.cli.command_context import screen, terminal
 from agent_md.cli.exit_codes import WAITING
 from agent_md.cli.remote.remote_commands import agents, cost, history, model, told
 from agent_md.cli.remote.remote_output import HELP, RemoteOutput
-from agent_md.cli.remote.sessions_client import Place, RemoteSession, SessionsClient, place_of
-from agent_md.cli.remote.turns import LeftWaiting, RemoteTurns, Stage
+from agent_md.cli.remote.remote_turns import LeftWaiting, RemoteTurns, Stage
 from agent_md.cli.terminal.notices import Notices
 from agent_md.cli.terminal.output import note
 from agent_md.cli.terminal.signals import taken_over
 from agent_md.cli.views.chat_texts import beginning, continuing, way_back
-from agent_md.cli.views.visible_text import one_line
+from agent_md.client.sessions import Place, RemoteSession, SessionsClient, place_of
 from agent_md.errors import AgentmdError, RequestRefused, ServerUnreachable, UnknownSession
 from agent_md.settings import users_terminal
+from agent_md.visible_text import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -6,11 +6,11 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from agent_md.cli.remote.sessions_client import Place, SessionsClient, server_of
 from agent_md.cli.views.chat_texts import agent_lines, conversation, totals
-from agent_md.cli.views.visible_text import one_line
+from agent_md.client.sessions import Place, SessionsClient, server_of
 from agent_md.errors import RequestRefused, ServerUnreachable, UnknownSession
 from agent_md.executions.execution import Usage
+from agent_md.visible_text import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

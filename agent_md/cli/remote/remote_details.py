@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from agent_md.cli.asking.grant_prompt import remote_granting
-from agent_md.cli.remote.sessions_client import Interrupt, SessionsClient
 from agent_md.cli.views.questions import indented
 from agent_md.cli.views.request_details import everything
 from agent_md.cli.views.screen import Screen
-from agent_md.cli.views.visible_text import one_line
+from agent_md.client.sessions import Interrupt, SessionsClient
 from agent_md.errors import RequestRefused, ServerUnreachable, UnknownSession
 from agent_md.executions.requests import Request
+from agent_md.visible_text import one_line
 
 __all__ = ["RemoteDetails"]
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from agent_md.cli.chat.flow import ChatLines
 from agent_md.cli.terminal.live_rows import QUIET_S, TICK_S, LiveArea
 from agent_md.cli.terminal.output import NoReader, give_up, note, remark, say
-from agent_md.cli.terminal.standard_streams import person
 from agent_md.cli.views.chat_texts import TYPING
 from agent_md.cli.views.event_lines import EventLine, Said, cut_text
 from agent_md.cli.views.hanging import paragraph
 from agent_md.cli.views.live import Working
-from agent_md.cli.views.visible_text import one_line
+from agent_md.process.standard_streams import person
+from agent_md.visible_text import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -35,9 +35,10 @@ from prompt_toolkit.shortcuts import PromptSession
 
 from agent_md.cli.terminal.key_input import TerminalInput
 from agent_md.cli.terminal.signals import taken_over
-from agent_md.cli.terminal.standard_streams import write_now
 from agent_md.cli.views.screen import terminal_size
-from agent_md.cli.views.visible_text import visible, visible_characters, width_of
+from agent_md.cli.views.text_width import width_of
+from agent_md.process.standard_streams import write_now
+from agent_md.visible_text import visible, visible_characters
 
 __all__ = ["LineEditor"]
 

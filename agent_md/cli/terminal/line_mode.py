@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
-from agent_md.cli.terminal.standard_streams import write_now
 from agent_md.errors import AnswerRefused
+from agent_md.process.standard_streams import write_now
 
 __all__ = ["LineMode"]
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from agent_md.cli.terminal.output import rendered
 from agent_md.cli.terminal.signals import suspendable, taken_over
-from agent_md.cli.terminal.standard_streams import person, write_now
 from agent_md.cli.views.screen import Screen, terminal_size
+from agent_md.process.standard_streams import person, write_now
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -8,9 +8,10 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import TextIO
 
-from agent_md.cli.terminal.standard_streams import person, write_now
-from agent_md.cli.views.visible_text import cut, one_line
+from agent_md.cli.views.text_width import cut
+from agent_md.process.standard_streams import person, write_now
 from agent_md.settings import TerminalSettings
+from agent_md.visible_text import one_line
 
 __all__ = ["Notices"]
 

@@ -10,9 +10,9 @@ import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from agent_md.cli.terminal.standard_streams import person
 from agent_md.cli.views.screen import PLAIN, Screen
-from agent_md.cli.views.visible_text import one_line, visible
+from agent_md.process.standard_streams import person
+from agent_md.visible_text import one_line, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-from agent_md.cli.terminal.standard_streams import person
+from agent_md.process.standard_streams import person
 
 __all__ = ["exit_now", "suspendable", "taken_over"]
 

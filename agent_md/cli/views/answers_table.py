@@ -10,9 +10,9 @@ from agent_md.cli.views.questions import decision_text, listed
 from agent_md.cli.views.short_json import short_json
 from agent_md.cli.views.table_layout import Listing
 from agent_md.cli.views.times import date_time
-from agent_md.cli.views.visible_text import one_line
 from agent_md.executions.given_answers import GivenAnswer
 from agent_md.serialization import iso_time
+from agent_md.visible_text import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

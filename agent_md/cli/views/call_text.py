@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent_md.cli.views.visible_text import counted, one_line, visible
 from agent_md.executions.requests import Preview
+from agent_md.visible_text import counted, one_line, visible
 
 __all__ = ["LongText", "call_line", "long_texts", "shown_json", "sized_json", "text_block"]
 

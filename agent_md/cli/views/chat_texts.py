@@ -13,10 +13,11 @@ from rich.text import Text
 from agent_md.cli.views.hanging import Hanging, paragraph
 from agent_md.cli.views.money import dollars
 from agent_md.cli.views.short_json import short_json
+from agent_md.cli.views.text_width import cut
 from agent_md.cli.views.times import date_time
-from agent_md.cli.views.visible_text import counted, cut, one_line, visible
 from agent_md.executions.chat_messages import chat_message
 from agent_md.executions.execution import Usage
+from agent_md.visible_text import counted, one_line, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

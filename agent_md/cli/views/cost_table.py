@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from agent_md.cli.views.money import dollars
 from agent_md.cli.views.table_layout import Listing
-from agent_md.cli.views.visible_text import counted, one_line
 from agent_md.executions.costs import Cost, CostBy, total
 from agent_md.executions.spending import DAILY_LIMIT, Scope
+from agent_md.visible_text import counted, one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -16,11 +16,11 @@ from agent_md.cli.views.hanging import Hanging, paragraph
 from agent_md.cli.views.pairs import Pairs
 from agent_md.cli.views.tables import trigger_line
 from agent_md.cli.views.triggers import held_text, skip_rules, skipped_text
-from agent_md.cli.views.visible_text import one_line
 from agent_md.executions.firings import TriggerState
 from agent_md.executions.grants import Grant
 from agent_md.executions.states import Decision, Drift
 from agent_md.serialization import agent_detail, duration_text
+from agent_md.visible_text import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from agent_md.cli.views.questions import drift_name
 from agent_md.cli.views.table_layout import Listing
 from agent_md.cli.views.times import date_time
-from agent_md.cli.views.visible_text import one_line
 from agent_md.executions.grants import Grant, GrantEnd, GrantScope
 from agent_md.executions.states import Drift
+from agent_md.visible_text import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

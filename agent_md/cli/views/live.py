@@ -10,7 +10,7 @@ from rich.text import Text
 
 from agent_md.cli.views.durations import spent
 from agent_md.cli.views.hanging import Hanging
-from agent_md.cli.views.visible_text import visible
+from agent_md.visible_text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult

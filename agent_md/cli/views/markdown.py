@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agent_md.cli.views.hanging import Hanging
-from agent_md.cli.views.visible_text import visible
+from agent_md.visible_text import visible
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

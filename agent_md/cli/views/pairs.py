@@ -9,7 +9,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from agent_md.cli.views.visible_text import one_line, width_of
+from agent_md.cli.views.text_width import width_of
+from agent_md.visible_text import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult

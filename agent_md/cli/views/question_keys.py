@@ -6,7 +6,7 @@ from collections.abc import Collection
 from enum import StrEnum
 
 from agent_md.cli.views.screen import Screen, Style
-from agent_md.cli.views.visible_text import width_of, wrapped
+from agent_md.cli.views.text_width import width_of, wrapped
 from agent_md.executions.states import RequestKind
 
 __all__ = ["Command", "hint_lines"]

@@ -15,9 +15,10 @@ from agent_md.cli.views.call_text import call_line, long_texts, shown_json, text
 from agent_md.cli.views.question_keys import Command, hint_lines
 from agent_md.cli.views.screen import Painter, Screen, Style, unpainted
 from agent_md.cli.views.short_json import short_json
-from agent_md.cli.views.visible_text import counted, cut, fold, is_suspicious, one_line, visible, width_of, wrapped
+from agent_md.cli.views.text_width import cut, fold, width_of, wrapped
 from agent_md.executions.requests import Answer, Preview, Request
 from agent_md.executions.states import Drift, Outcome, RequestKind, RequestSource
+from agent_md.visible_text import counted, is_suspicious, one_line, visible
 
 __all__ = [
     "QuestionText",

@@ -10,8 +10,8 @@ from typing import Any
 from agent_md.cli.views.call_text import long_texts, sized_json, text_block
 from agent_md.cli.views.questions import indented
 from agent_md.cli.views.screen import Screen, Style
-from agent_md.cli.views.visible_text import one_line
 from agent_md.executions.requests import Request
+from agent_md.visible_text import one_line
 
 __all__ = ["everything", "room_beside"]
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_md.cli.views.table_layout import Listing
 from agent_md.cli.views.times import date_time
-from agent_md.cli.views.visible_text import one_line
 from agent_md.executions.sessions import Session
 from agent_md.serialization import iso_time
+from agent_md.visible_text import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

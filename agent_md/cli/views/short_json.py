@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agent_md.cli.views.visible_text import cut, one_line, width_of
+from agent_md.cli.views.text_width import cut, width_of
+from agent_md.visible_text import one_line
 
 __all__ = ["short_json"]
 

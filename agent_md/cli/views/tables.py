@@ -13,14 +13,15 @@ from agent_md.agents.spec import AgentSpec, Trigger
 from agent_md.cli.views.money import dollars
 from agent_md.cli.views.questions import drift_name, listed, remaining
 from agent_md.cli.views.table_layout import Listing
+from agent_md.cli.views.text_width import width_of
 from agent_md.cli.views.times import date_time
-from agent_md.cli.views.visible_text import counted, one_line, visible, width_of
 from agent_md.executions.execution import Execution
 from agent_md.executions.ids import ExecutionId, RequestId
 from agent_md.executions.requests import Request
 from agent_md.executions.spending import Refusal
 from agent_md.executions.states import Drift
 from agent_md.serialization import PathStep, duration_text, hook_path
+from agent_md.visible_text import counted, one_line, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -24,12 +24,12 @@ from agent_md.cli.views.hanging import paragraph
 from agent_md.cli.views.money import dollars
 from agent_md.cli.views.questions import listed
 from agent_md.cli.views.times import date, date_time
-from agent_md.cli.views.visible_text import one_line
 from agent_md.executions.calls import Call
 from agent_md.executions.execution import Event, Execution
 from agent_md.executions.ids import RequestId
 from agent_md.executions.requests import Request
 from agent_md.executions.states import CallState, EventType, Outcome, Status
+from agent_md.visible_text import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -7,9 +7,9 @@ from datetime import tzinfo
 from agent_md.agents.spec import AgentSpec
 from agent_md.cli.views.tables import trigger_line
 from agent_md.cli.views.times import date_time
-from agent_md.cli.views.visible_text import counted, one_line
 from agent_md.executions.firings import TriggerState
 from agent_md.serialization import duration_text
+from agent_md.visible_text import counted, one_line
 
 __all__ = ["held_text", "skip_rules", "skipped_text", "start_line"]
 

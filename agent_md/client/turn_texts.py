@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from agent_md.cli.remote.sessions_client import Interrupt, SessionsClient
+from agent_md.client.sessions import Interrupt, SessionsClient
 from agent_md.errors import RequestRefused, ServerUnreachable, UnknownSession
 
 __all__ = ["TurnTexts"]

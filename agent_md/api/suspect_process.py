@@ -1,4 +1,4 @@
-"""A process that drives one suspect for a server, until it is none any more: `python -m agent_md.cli.drive.suspect_process WORKSPACE ID`.
+"""A process that drives one suspect for a server, until it is none any more: `python -m agent_md.api.suspect_process WORKSPACE ID`.
 
 No command for people: they use `resume`, which is alone in its process anyway.
 """
@@ -14,13 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_md.app import App
-from agent_md.cli.drive.silent_observer import Silent
-from agent_md.cli.log_file import log_to_file
-from agent_md.cli.terminal.standard_streams import divert_tool_output
 from agent_md.error_codes import codes_of
 from agent_md.errors import AgentmdError
 from agent_md.executions.ids import ExecutionId
 from agent_md.own_python import python_command
+from agent_md.ports.progress import NO_PROGRESS
+from agent_md.process.log_file import log_to_file
+from agent_md.process.standard_streams import divert_tool_output
 from agent_md.settings import load_settings
 
 __all__ = ["alone_command"]
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 def alone_command(workspace: Path, execution_id: ExecutionId) -> list[str]:
     """What starts such a process."""
-    return python_command("-m", "agent_md.cli.drive.suspect_process", str(workspace), str(execution_id))
+    return python_command("-m", "agent_md.api.suspect_process", str(workspace), str(execution_id))
 
 
 def main(workspace: Path, execution_id: ExecutionId) -> int:
@@ -54,7 +54,7 @@ async def _drive(app: App, execution_id: ExecutionId) -> None:
     claim = app.store.claim(execution_id, app.worker)
     if claim is None:
         return
-    drive = asyncio.create_task(runner.advance(claim, Silent(), lambda: _is_clear(app, execution_id)))
+    drive = asyncio.create_task(runner.advance(claim, NO_PROGRESS, lambda: _is_clear(app, execution_id)))
 
     def stop() -> None:
         app.note_stop_request()

@@ -1,4 +1,4 @@
-"""The systemd of this user: unit files in its home, and `systemctl --user`."""
+"""The systemd of this user: `systemctl --user`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ _ANSWER_S = 60.0
 class UserSystemd:
     """Loads, starts and stops units of the user that runs this process."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self) -> None:
         """Raises NoServiceManager if there is no systemd here that manages services of this user."""
-        self.units = home / ".config/systemd/user"
         program = shutil.which("systemctl")
         if program is None:
             raise NoServiceManager(_refusal("there is no systemctl"))

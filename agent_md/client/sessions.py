@@ -14,10 +14,10 @@ from urllib.parse import quote, unquote, urlsplit
 
 import httpx
 
-from agent_md.cli.views.visible_text import one_line
 from agent_md.errors import RequestRefused, ServerUnreachable, UnknownSession, UsageError
 from agent_md.executions.json_values import is_too_deep, parse_strictly
 from agent_md.executions.sessions import SessionStatus
+from agent_md.visible_text import one_line
 
 __all__ = ["Interrupt", "Place", "RemoteSession", "SaidMessage", "SessionsClient", "place_of", "server_of"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agent_md.cli.remote.sessions_client import Interrupt
+from agent_md.client.sessions import Interrupt
 from agent_md.executions.grants import GrantOffer
 from agent_md.executions.ids import ExecutionId, RequestId
 from agent_md.executions.positions import Position

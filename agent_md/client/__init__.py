@@ -1,0 +1,1 @@
+"""Clients of servers: sessions over HTTP, and requests to the server of a workspace."""
