@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agent_md.executions.calls import Call, Settlement, StepRecord
-from agent_md.executions.costs import Cost, CostBy
-from agent_md.executions.execution import Claim, Event, Execution, NewExecution
-from agent_md.executions.firings import (
-    FiringId,
-)
+from agent_md.executions.calls import Settlement
+from agent_md.executions.execution import Claim, Execution, NewExecution
+from agent_md.executions.firings import FiringId
 from agent_md.executions.given_answers import AnswerFilter, GivenAnswer
 from agent_md.executions.grants import NewGrant
 from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
 from agent_md.executions.positions import Position
 from agent_md.executions.requests import Answer, Request, Retraction
-from agent_md.executions.spending import Refusal
-from agent_md.executions.states import EventType, Outcome, Status
+from agent_md.executions.states import Outcome
+from agent_md.ports.event_queries import EventQueries
+from agent_md.ports.execution_queries import ExecutionQueries
 from agent_md.ports.firings import Firings
 from agent_md.ports.grants import Grants
 from agent_md.ports.journal import Journal
+from agent_md.ports.journal_queries import JournalQueries
 from agent_md.ports.outbox import Outbox
 from agent_md.ports.retention import Retention
 from agent_md.ports.sessions import Sessions
@@ -62,7 +61,7 @@ class AnswerReceipt:
     claim: Claim | None
 
 
-class Store(Protocol):
+class Store(ExecutionQueries, JournalQueries, EventQueries, Protocol):
     """Executions, specs as started, requests, answers, events, effect journal, usage and workers."""
 
     @property
@@ -110,63 +109,6 @@ class Store(Protocol):
 
         With `firing`, that firing is started by it, in the same transaction; FiringDecided if it is not due."""
 
-    def execution(self, execution_id: ExecutionId) -> Execution:
-        """Raises UnknownExecution."""
-
-    def executions(
-        self,
-        *,
-        ids: Collection[ExecutionId] | None = None,
-        statuses: Collection[Status] = (),
-        agent: str | Collection[str] | None = None,
-        session_id: str | None = None,
-        unknown: bool | None = None,
-        since: float | None = None,
-        saying: str | None = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> list[Execution]:
-        """Newest first. Without `statuses`, and with None, all match; `ids` are the only ones wanted; `agent` is one name,
-        or any of several; `unknown`: whether there are `unknown_calls`; `since`: created then or later; `saying`: one of
-        their events `says` it (`executions.search`)."""
-
-    def agent_names(self) -> list[str]:
-        """The agents that have executions, sorted, as each was written when it ran."""
-
-    def count(self, statuses: Collection[Status]) -> int:
-        """How many executions have one of these statuses."""
-
-    def spent(self, since: float, agent: str | None = None) -> float | None:
-        """US dollars for model calls since then: of an agent's executions and those below them, or of all; None if the
-        cost of one is unknown."""
-
-    def costs(self, by: CostBy, *, agents: Collection[str] | None = None, since: float | None = None) -> list[Cost]:
-        """What model calls have cost so far, or since then: of all executions, or of those of these agents, removed ones
-        among them.
-        Days come newest first, agents and models dearest first."""
-
-    def refusals(
-        self,
-        *,
-        agents: Collection[str] | None = None,
-        session_id: str | None = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> list[Refusal]:
-        """Runs that were not created, newest first; at least the last 1,000 of all agents are kept."""
-
-    def seed(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
-        """The first messages of the execution in stored form."""
-
-    def in_thread(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
-        """Those of its first messages that its thread begins with: none, but all in executions of older versions."""
-
-    def said(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
-        """What came after its first messages, in stored form: AI messages and results, in conversation order."""
-
-    def spec(self, execution_id: ExecutionId) -> str:
-        """The spec it started with, in stored form."""
-
     def claim(self, execution_id: ExecutionId, worker: WorkerId, *, suspects: bool = True) -> Claim | None:
         """Takes a `queued` execution, or a `running` one whose worker is dead, as `running` with the next epoch, nothing
         of it begun. A `waiting` one that is to be cancelled is taken too, to be closed. None if it waits otherwise, has
@@ -191,19 +133,6 @@ class Store(Protocol):
 
     def journal(self, claim: Claim) -> Journal:
         """The fenced writes of the holder of `claim`. The time of work counts from here."""
-
-    # What the journal holds
-
-    def model_step(self, execution_id: ExecutionId, turn: int) -> dict[str, Any] | None:
-        """AI message `turn` in stored form, if it was stored."""
-
-    def call(self, execution_id: ExecutionId, position: Position) -> Call | None: ...
-
-    def calls(self, execution_id: ExecutionId, *, turn: int | None = None) -> list[Call]:
-        """All calls, or those of one AI message, by position, with their results."""
-
-    def steps(self, execution_id: ExecutionId, position: Position) -> dict[int, StepRecord]:
-        """The steps of one call by number."""
 
     def settle_call(
         self, execution_id: ExecutionId, position: Position, *, ran: bool, note: str | None, by: str
@@ -254,26 +183,6 @@ class Store(Protocol):
     def settle_overdue(self) -> list[Answer]:
         """Records `expired` by `timeout` for every open request whose deadline has passed; wakes their executions. Also
         ends grants that are past their end."""
-
-    # Events
-
-    def all_events(self, types: Collection[EventType], *, after: int = 0, limit: int | None = None) -> list[Event]:
-        """Events of these types of all executions with `seq` above `after`, in order."""
-
-    def has_event(self, seq: int, execution_id: ExecutionId | None = None) -> bool:
-        """Whether there is an event with this number, in this execution if one is given."""
-
-    def last_event(self) -> int:
-        """The number of the newest event of all, 0 if there is none."""
-
-    def touched(self, after: int) -> tuple[int, frozenset[ExecutionId]]:
-        """The number of the newest event of all, and the executions that have events above `after`."""
-
-    def events(self, execution_id: ExecutionId, *, after: int = 0, limit: int | None = None) -> list[Event]:
-        """Events of one execution with `seq` above `after`, in order."""
-
-    def version(self) -> int:
-        """A number that changes with every commit of any other process or connection. Costs microseconds."""
 
     # Workers
 

@@ -2,57 +2,47 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from agent_md.errors import BudgetSpent, ConversationWaiting, StoreFull, StoreReadOnly, UnknownExecution
-from agent_md.executions.calls import Call, Settlement, StepRecord
-from agent_md.executions.costs import Cost, CostBy
-from agent_md.executions.execution import Claim, Event, Execution, NewExecution
+from agent_md.errors import BudgetSpent, ConversationWaiting, StoreFull, StoreReadOnly
+from agent_md.executions.calls import Settlement
+from agent_md.executions.execution import Claim, Execution, NewExecution
 from agent_md.executions.firings import FiringId
 from agent_md.executions.given_answers import AnswerFilter, GivenAnswer
 from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
 from agent_md.executions.positions import Position
 from agent_md.executions.requests import Answer, Request, Retraction
-from agent_md.executions.spending import Refusal, RefusalKind, Scope
-from agent_md.executions.states import EventType, Status
+from agent_md.executions.spending import RefusalKind
+from agent_md.executions.states import Status
 from agent_md.ports.clock import Clock
 from agent_md.ports.journal import Journal
 from agent_md.ports.store import AnswerReceipt, Idempotency, NewAnswer
 from agent_md.ports.workers import Workers
-from agent_md.stores.sqlite import creating, ledger, settling, shared_statements, spending
+from agent_md.stores.sqlite import creating, settling, shared_statements, spending
 from agent_md.stores.sqlite.answering import SqliteAnswers
 from agent_md.stores.sqlite.claims import Claims
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.execution_filter import conditions
+from agent_md.stores.sqlite.event_queries import EventQueries
+from agent_md.stores.sqlite.execution_queries import ExecutionQueries
 from agent_md.stores.sqlite.firings import SqliteFirings
 from agent_md.stores.sqlite.given_answers import given_answers
 from agent_md.stores.sqlite.grants import SqliteGrants
-from agent_md.stores.sqlite.initial_messages import SqliteOpenings, messages_of
+from agent_md.stores.sqlite.initial_messages import SqliteOpenings
 from agent_md.stores.sqlite.journal import SqliteJournal
+from agent_md.stores.sqlite.journal_queries import JournalQueries
 from agent_md.stores.sqlite.outbox import SqliteOutbox
-from agent_md.stores.sqlite.refusals import add_refusal, refusals
+from agent_md.stores.sqlite.refusals import add_refusal
 from agent_md.stores.sqlite.retention import SqliteRetention
-from agent_md.stores.sqlite.rows import (
-    ACTIVE,
-    CALL,
-    EVENT,
-    EXECUTION,
-    to_call,
-    to_event,
-    to_execution,
-    to_step,
-)
+from agent_md.stores.sqlite.rows import ACTIVE
 from agent_md.stores.sqlite.sessions import SqliteSessions
 
 __all__ = ["SqliteStore"]
 
 
-class SqliteStore:
+class SqliteStore(ExecutionQueries, JournalQueries, EventQueries):
     """`agent_md.ports.Store` on SQLite."""
 
     def __init__(self, path: Path | None, *, workers: Workers, clock: Clock = time.time, frozen: bool = False) -> None:
@@ -144,86 +134,6 @@ class SqliteStore:
                 self.firings.start(firing, execution_id)
             return self.execution(execution_id)
 
-    def execution(self, execution_id: ExecutionId) -> Execution:
-        row = self._db.one(f"{EXECUTION} WHERE x.id = ?", execution_id) if abs(execution_id) < 2**63 else None
-        if row is None:
-            raise UnknownExecution(
-                creating.removal_of(self._db, execution_id)
-                or f"there is no execution {execution_id}; `agentmd logs` lists them"
-            )
-        return to_execution(row)
-
-    def executions(
-        self,
-        *,
-        ids: Collection[ExecutionId] | None = None,
-        statuses: Collection[Status] = (),
-        agent: str | Collection[str] | None = None,
-        session_id: str | None = None,
-        unknown: bool | None = None,
-        since: float | None = None,
-        saying: str | None = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> list[Execution]:
-        agents = (agent,) if isinstance(agent, str) else agent
-        where, values = conditions(
-            *(self._db, ids, statuses, agents, session_id), unknown=unknown, since=since, saying=saying
-        )
-        rows = self._db.all(
-            f"{EXECUTION} WHERE {where} ORDER BY x.id DESC LIMIT ? OFFSET ?",
-            *(*values, -1 if limit is None else limit, offset),
-        )
-        return [to_execution(row) for row in rows]
-
-    def agent_names(self) -> list[str]:
-        rows = self._db.all(  # one step of the index for each name
-            "WITH RECURSIVE names (name) AS (SELECT min(agent) FROM executions UNION ALL"
-            " SELECT (SELECT min(agent) FROM executions WHERE agent > name) FROM names WHERE name IS NOT NULL)"
-            " SELECT name FROM names WHERE name IS NOT NULL"
-        )
-        return [row[0] for row in rows]
-
-    def count(self, statuses: Collection[Status]) -> int:
-        marks = ", ".join("?" * len(statuses))
-        (number,) = self._db.one(f"SELECT count(*) FROM executions WHERE status IN ({marks})", *statuses)
-        return int(number)
-
-    def spent(self, since: float, agent: str | None = None) -> float | None:
-        scope = Scope.WORKSPACE if agent is None else Scope.AGENT
-        return ledger.spent(self._db, scope, agent or "", since)
-
-    def costs(self, by: CostBy, *, agents: Collection[str] | None = None, since: float | None = None) -> list[Cost]:
-        return ledger.costs(self._db, by, agents, since)
-
-    def refusals(
-        self,
-        *,
-        agents: Collection[str] | None = None,
-        session_id: str | None = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> list[Refusal]:
-        return refusals(self._db, agents, session_id, limit, offset)
-
-    def seed(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
-        self.execution(execution_id)
-        return self._openings.read(execution_id)
-
-    def in_thread(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
-        return self._openings.in_thread(execution_id)
-
-    def said(self, execution_id: ExecutionId) -> list[dict[str, Any]]:
-        own = messages_of(self._db, [execution_id]).get(execution_id, [])
-        return [message for message in own if message["type"] != "human"]
-
-    def spec(self, execution_id: ExecutionId) -> str:
-        self.execution(execution_id)
-        (body,) = self._db.one(
-            "SELECT s.body FROM specs s JOIN executions x ON x.spec_digest = s.digest WHERE x.id = ?", execution_id
-        )
-        return str(body)
-
     def claim(self, execution_id: ExecutionId, worker: WorkerId, *, suspects: bool = True) -> Claim | None:
         self.execution(execution_id)
         return self._claims.claim(execution_id, worker, (Status.QUEUED,), suspects=suspects)
@@ -248,32 +158,6 @@ class SqliteStore:
 
     def journal(self, claim: Claim) -> Journal:
         return SqliteJournal(self._db, claim, self._clock, self._workers)
-
-    # What the journal holds
-
-    def model_step(self, execution_id: ExecutionId, turn: int) -> dict[str, Any] | None:
-        row = self._db.one("SELECT data FROM events WHERE execution_id = ? AND key = ?", execution_id, f"ai:{turn}")
-        return None if row is None else json.loads(row[0])["message"]
-
-    def call(self, execution_id: ExecutionId, position: Position) -> Call | None:
-        row = self._db.one(
-            f"{CALL} WHERE c.execution_id = ? AND c.turn = ? AND c.idx = ?",
-            *(execution_id, position.turn, position.index),
-        )
-        return None if row is None else to_call(row)
-
-    def calls(self, execution_id: ExecutionId, *, turn: int | None = None) -> list[Call]:
-        one_turn, values = ("", ()) if turn is None else (" AND c.turn = ?", (turn,))
-        rows = self._db.all(f"{CALL} WHERE c.execution_id = ?{one_turn} ORDER BY c.turn, c.idx", execution_id, *values)
-        return [to_call(row) for row in rows]
-
-    def steps(self, execution_id: ExecutionId, position: Position) -> dict[int, StepRecord]:
-        rows = self._db.all(
-            "SELECT number, function, state, result, error FROM steps"
-            " WHERE execution_id = ? AND turn = ? AND idx = ? ORDER BY number",
-            *(execution_id, position.turn, position.index),
-        )
-        return {row[0]: to_step(row[1:]) for row in rows}
 
     def settle_call(
         self, execution_id: ExecutionId, position: Position, *, ran: bool, note: str | None, by: str
@@ -310,38 +194,6 @@ class SqliteStore:
 
     def settle_overdue(self) -> list[Answer]:
         return self._answers.settle_overdue()
-
-    # Events
-
-    def all_events(self, types: Collection[EventType], *, after: int = 0, limit: int | None = None) -> list[Event]:
-        marks = ", ".join("?" * len(types))
-        rows = self._db.all(
-            f"{EVENT} WHERE seq > ? AND type IN ({marks}) ORDER BY seq LIMIT ?",
-            *(after, *types, -1 if limit is None else limit),
-        )
-        return [to_event(row) for row in rows]
-
-    def has_event(self, seq: int, execution_id: ExecutionId | None = None) -> bool:
-        row = self._db.one("SELECT execution_id FROM events WHERE seq = ?", seq)
-        return row is not None and execution_id in (None, row[0])
-
-    def last_event(self) -> int:
-        (last,) = self._db.one("SELECT coalesce(max(seq), 0) FROM events")
-        return int(last)
-
-    def touched(self, after: int) -> tuple[int, frozenset[ExecutionId]]:
-        rows = self._db.all("SELECT seq, execution_id FROM events WHERE seq > ? ORDER BY seq", after)
-        return (rows[-1][0] if rows else self.last_event()), frozenset(ExecutionId(row[1]) for row in rows)
-
-    def events(self, execution_id: ExecutionId, *, after: int = 0, limit: int | None = None) -> list[Event]:
-        rows = self._db.all(
-            f"{EVENT} WHERE execution_id = ? AND seq > ? ORDER BY seq LIMIT ?",
-            *(execution_id, after, -1 if limit is None else limit),
-        )
-        return [to_event(row) for row in rows]
-
-    def version(self) -> int:
-        return self._db.version()
 
     # Workers
 
