@@ -1,0 +1,97 @@
+"""The JSON objects of requests, retractions and grants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from agent_md.executions.grants import Grant
+from agent_md.executions.requests import Request, Retraction
+from agent_md.executions.session_interrupts import preview_shape
+from agent_md.executions.states import Drift
+from agent_md.serialization.times import iso_time
+
+__all__ = ["PathStep", "grant_shape", "request_shape", "retraction_shape"]
+
+
+class PathStep(NamedTuple):
+    """One execution on the way from a root execution to the one that asks."""
+
+    execution_id: int
+    agent: str
+
+
+def request_shape(request: Request, *, drift: Sequence[Drift], path: Sequence[PathStep] = ()) -> dict[str, Any]:
+    """A request, with its decision if there is one. `outcome` of one whose answer was retracted is `retracted`; the answer
+    itself stays.
+
+    `path` runs from the root execution to the asking one; `execution_id` and `agent_id` are the root's. Without a path
+    the execution that asks is its own root. `drift`: what is no longer as it was when it was asked.
+    """
+    steps = path or (PathStep(request.execution_id, request.agent),)
+    answer, retraction = request.given, request.retraction
+    outcome = None if answer is None else str(answer.outcome)
+    return {
+        "execution_id": steps[0].execution_id,
+        "agent_id": steps[0].agent,
+        "request_id": request.id,
+        "kind": str(request.kind),
+        "message": request.message,
+        "tool_name": request.tool_name,
+        "tool_args": request.tool_args,
+        "options": None if request.options is None else list(request.options),
+        "multi": request.multi,
+        "questions": None if request.questions is None else list(request.questions),
+        "payload": request.payload,
+        "response_schema": request.response_schema,
+        "preview": None if request.preview is None else preview_shape(request.preview),
+        "rule": request.rule,
+        "digest": request.digest,
+        "proposed_rule": None if request.offer is None else request.offer.rule,
+        "drifted": bool(drift),
+        "drift": [{"what": str(part)} for part in drift],
+        "created_at": iso_time(request.created_at),
+        "expires_at": iso_time(request.expires_at),
+        "path": [{"execution_id": step.execution_id, "agent_id": step.agent} for step in steps],
+        "outcome": outcome if retraction is None else "retracted",
+        "answer": None if answer is None else answer.value,
+        "answered_by": None if answer is None else answer.answered_by,
+        "answered_at": None if answer is None else iso_time(answer.answered_at),
+        "recorded_at": None if answer is None else iso_time(answer.recorded_at),
+        "grant_id": None if answer is None else answer.grant_id,
+        "retracted_by": None if retraction is None else retraction.retracted_by,
+        "retracted_at": None if retraction is None else iso_time(retraction.retracted_at),
+        "replaced_by": None if retraction is None else retraction.replaced_by,
+        "replaces": request.replaces,
+    }
+
+
+def retraction_shape(execution_id: int, retraction: Retraction) -> dict[str, Any]:
+    """The retraction of an answer: `replaced_by` is the id of the request that asks again."""
+    return {
+        "status": "retracted",
+        "execution_id": execution_id,
+        "request_id": retraction.answer.request_id,
+        "retracted_by": retraction.retracted_by,
+        "retracted_at": iso_time(retraction.retracted_at),
+        "replaced_by": retraction.replaced_by,
+    }
+
+
+def grant_shape(grant: Grant, drift: Sequence[Drift]) -> dict[str, Any]:
+    """A grant. `drift`: what is no longer as it was when it was given, which suspends it."""
+    return {
+        "id": grant.id,
+        "agent_id": grant.agent,
+        "rule": grant.rule,
+        "scope": str(grant.scope),
+        "execution_id": grant.execution_id,
+        "session_id": grant.session_id,
+        "given_by": grant.given_by,
+        "given_at": iso_time(grant.given_at),
+        "until": iso_time(grant.until),
+        "state": str(grant.ended or ("suspended" if drift else "active")),
+        "drift": [{"what": str(part)} for part in drift],
+        "ended_by": grant.ended_by,
+        "ended_at": iso_time(grant.ended_at),
+    }
