@@ -3,8 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
-# As many at once as there are processors, and few enough that each test has its time.
-PYTEST := $(BIN)/pytest --numprocesses=auto --maxprocesses=4
+# How many at once: tests/conftest.py.
+PYTEST := $(BIN)/pytest --numprocesses=auto
 
 .PHONY: demo check check-all test stress format benchmark clean
 

@@ -15,3 +15,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 pytest.register_assert_rewrite("tests.support")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are processors, since a third of the time of a test is spent waiting for processes."""
+    return min((os.cpu_count() or 1) + 1, 6)
