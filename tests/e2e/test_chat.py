@@ -61,14 +61,14 @@ def times_out(screen: str) -> str:
 
 def test_a_chat_from_its_first_line_to_its_last(bot: AgentFolder) -> None:
     file = bot.file("a.txt")
-    with bot.terminal("chat", "bot", "--session", "tuesday") as terminal:
+    with bot.terminal("chat", "bot", "--session", "tuesday", columns=200) as terminal:
         say(terminal, "Hi")
         say(terminal, "delete it")
         terminal.expect("[y/N]: ")
         terminal.send_line("y")
         say(terminal, "/exit")
         assert terminal.exit_code() == 0
-        screen = times_out(on_screen(terminal, 120))
+        screen = times_out(on_screen(terminal, 200))
     assert screen == (
         "▶ Chat with bot  script/bot\n"
         "  Session tuesday; /help helps, /exit ends\n"
@@ -134,9 +134,9 @@ def test_help_is_no_message_and_what_else_begins_with_a_slash_is(bot: AgentFolde
 def test_what_looks_like_a_command_and_is_none_is_not_sent(bot: AgentFolder) -> None:
     with bot.terminal("chat", "bot") as terminal:
         say(terminal, "/exti")
-        terminal.expect("  there is no command /exti; did you mean /exit? To send it, put a blank\n  before it\n")
+        terminal.expect("  there is no command /exti; did you mean /exit? To send it, put a blank before\n  it\n")
         say(terminal, "/compact")
-        terminal.expect("  there is no command /compact; there are /exit, /quit, /help, /clear,\n")
+        terminal.expect("  there is no command /compact; there are /exit, /quit, /help, /clear, /history,\n")
         say(terminal, " /compact")
         terminal.expect("✅ Hello.")
         say(terminal, "/Exit")

@@ -173,7 +173,7 @@ class TestListing:
 
 def test_at_the_question_of_a_run_and_in_the_turns_that_follow(folder: AgentFolder) -> None:
     deleting(folder, "1", "2")
-    with folder.terminal("run", "cleaner", "--session", "s") as terminal:
+    with folder.terminal("run", "cleaner", "--session", "s", columns=120) as terminal:
         terminal.expect('? Confirm file_delete {"path": "old/1.log"} [y/N]: ')
         terminal.send_line("a")
         assert "scope  this session  (or execution, agent)" in terminal.expect("? Allow this without asking [y/N]: ")

@@ -166,7 +166,7 @@ def test_a_run_on_a_terminal_and_its_questions(evil: AgentFolder) -> None:
 
 def test_guarded_calls_on_a_terminal(evil: AgentFolder) -> None:
     with evil.terminal("respond", str(GUARDED), columns=60) as terminal:
-        terminal.expect("  ⚠ this request holds control, hidden or reordering characters")
+        terminal.expect("  ⚠ this request holds control, hidden or reordering")
         terminal.expect("[y/N]: ")
         terminal.send("\x04")
         assert terminal.exit_code() == 3

@@ -24,7 +24,7 @@ def writing(folder: AgentFolder, settings: str = "") -> None:
 
 def test_a_long_text_is_named_by_its_size_shown_once_and_edited(folder: AgentFolder) -> None:
     writing(folder, "deny: [file_write(secret/*)]")
-    with folder.terminal("run", "coder", env=replacing("line 79", "the end")) as terminal:
+    with folder.terminal("run", "coder", env=replacing("line 79", "the end"), columns=200) as terminal:
         before = terminal.expect(f"{HINT}? Confirm file_write code.py (80 lines, new) [y/N]: ")
         assert "🔧 file_write code.py (80 lines, new)\n" in before
         assert before.count("line 79") == 1

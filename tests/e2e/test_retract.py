@@ -150,7 +150,7 @@ def test_while_another_call_of_the_message_runs(folder: AgentFolder) -> None:
 def test_a_prompt_is_withdrawn_and_the_question_put_again(folder: AgentFolder) -> None:
     folder.file("a.txt")
     folder.agent("cleaner", [{"calls": [delete("a")]}, {"text": "Done."}])
-    with folder.terminal("run", "cleaner") as terminal:
+    with folder.terminal("run", "cleaner", columns=200) as terminal:
         terminal.expect("[y/N]: ")
         terminal.signal(signal.SIGSTOP)  # it sees the answer together with its retraction
         with folder.store() as store:

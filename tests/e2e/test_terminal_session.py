@@ -220,7 +220,7 @@ def test_respond_without_an_answer_walks_through_the_open_questions(folder: Agen
 
 def test_a_file_that_changes_while_the_question_stands_is_asked_again(folder: AgentFolder) -> None:
     deleting(folder, "a.txt")
-    with folder.terminal("run", "cleaner") as terminal:
+    with folder.terminal("run", "cleaner", columns=200) as terminal:
         terminal.expect(question("a.txt"))
         folder.file("a.txt", "something else\n")
         terminal.send_line("y")
@@ -246,7 +246,7 @@ def test_an_edited_agent_is_told_and_the_execution_goes_on_as_it_started(folder:
 
 def test_quiet_prints_only_the_questions_and_the_answer(folder: AgentFolder) -> None:
     deleting(folder, "a.txt")
-    with folder.terminal("run", "cleaner", "--quiet") as terminal:
+    with folder.terminal("run", "cleaner", "--quiet", columns=200) as terminal:
         terminal.expect(question("a.txt"))
         terminal.send_line("y")
         assert terminal.exit_code() == 0

@@ -10,8 +10,9 @@ import json
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_md.cli.asking.ask_request import ask_request
 from agent_md.cli.asking.grant_prompt import local_granting
@@ -25,6 +26,9 @@ from agent_md.executions.positions import Position
 from agent_md.executions.requests import Preview, Request
 from agent_md.executions.states import RequestKind, RequestSource
 from tests.support.structured import option, question
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 CONFIRM = Request(
     id=RequestId("r1"),
@@ -86,9 +90,9 @@ class Details:
         self.granting = local_granting(request, (GrantScope.SESSION, GrantScope.EXECUTION, GrantScope.AGENT))
         """As in a session."""
 
-    async def everything(self, request: Request) -> list[str]:
+    async def everything(self, request: Request) -> Sequence[RenderableType]:
         said = ["12:00:00 cleaner 👤 Clean up."]
-        return everything(request, Screen.of(sys.stdout), rule="confirm_tools: file_delete", conversation=said)
+        return everything(request, rule="confirm_tools: file_delete", conversation=said)
 
     async def edited(self, args: dict[str, Any]) -> Request:
         if str(args.get("path")).startswith("secret/"):

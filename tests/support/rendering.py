@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent_md.cli.terminal.output import rendered
+from agent_md.cli.views.rendering import rendered
 from agent_md.cli.views.screen import Screen
 
 if TYPE_CHECKING:
@@ -15,4 +15,4 @@ __all__ = ["lines_of"]
 
 def lines_of(*items: RenderableType, width: int | None = None) -> list[str]:
     """The lines of these items in so many columns, None = in a pipe, without looks."""
-    return [line for item in items for line in rendered(item, Screen(width))]
+    return rendered(Screen(width), *items)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_md.cli.views.questions import listed, summary, unasked
+from agent_md.cli.views.request_text import listed, summary, unasked
 from agent_md.cli.views.short_json import short_json
 from agent_md.cli.views.tables import PendingRow, pending_table
 from agent_md.cli.views.text_width import width_of

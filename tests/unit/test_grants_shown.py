@@ -10,7 +10,7 @@ import pytest
 
 from agent_md.cli.views.event_lines import called
 from agent_md.cli.views.grants import grant_text, grants_table, state_text
-from agent_md.cli.views.questions import decision_text
+from agent_md.cli.views.request_text import decision_text
 from agent_md.cli.views.text_width import width_of
 from agent_md.executions.execution import Event
 from agent_md.executions.grants import Grant, GrantEnd, GrantId, GrantScope

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
-from agent_md.cli.terminal.output import rendered
 from agent_md.cli.views.hanging import Hanging
 from agent_md.cli.views.live import StreamingText
+from agent_md.cli.views.rendering import rendered
 from agent_md.cli.views.screen import Screen
 from agent_md.cli.views.text_width import width_of
 from agent_md.visible_text import visible
@@ -17,7 +17,7 @@ HEAD = "12:00:00 talker 💬 "
 
 
 def rows(streaming: StreamingText, columns: int, most: int) -> list[str]:
-    return rendered(streaming, Screen(columns, most + 1))
+    return rendered(Screen(columns, most + 1), streaming)
 
 
 @pytest.mark.parametrize("columns", [20, 33, 80])
@@ -33,7 +33,7 @@ def test_it_is_shown_as_it_will_be_printed(text: str, columns: int) -> None:
         assert max(map(width_of, shown)) <= columns
         if text in HOSTILE.values():
             assert_literal("\n".join(shown))
-    printed = rendered(Hanging(Text(HEAD + visible(text, prose=True))), Screen(columns))
+    printed = rendered(Screen(columns), Hanging(Text(HEAD + visible(text, prose=True))))
     assert rows(streaming, columns, 1000) == printed
 
 
@@ -47,9 +47,9 @@ def test_the_last_rows_of_a_long_text_say_that_they_are_not_all() -> None:
 def test_another_width_lays_everything_out_anew() -> None:
     streaming = StreamingText(Text())
     streaming.add("abcdefgh\nij")
-    assert rows(streaming, 6, 9) == ["abcd", "  efgh", "  ij"]
+    assert rows(streaming, 6, 9) == ["abcdef", "  gh", "  ij"]
     streaming.add("kl")
-    assert rows(streaming, 8, 9) == ["abcdef", "  gh", "  ijkl"]
+    assert rows(streaming, 8, 9) == ["abcdefgh", "  ijkl"]
 
 
 def test_rows_stay_where_they_are_while_a_long_line_grows() -> None:

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from agent_md.cli.terminal.output import rendered
 from agent_md.cli.views.event_lines import RunView
 from agent_md.cli.views.markdown import Answer
-from agent_md.cli.views.screen import Painter, Screen
+from agent_md.cli.views.rendering import rendered
+from agent_md.cli.views.screen import Screen
 from agent_md.cli.views.text_width import width_of
 from agent_md.executions.states import EventType
 from agent_md.visible_text import visible
@@ -29,7 +29,7 @@ def shown(text: str, width: int = 60) -> list[str]:
 
 
 def painted(text: str, width: int = 60) -> list[str]:
-    return rendered(Answer(Text(HEAD), text), Screen(width, painter=Painter(colour=True)))
+    return rendered(Screen(width, colour=True), Answer(Text(HEAD), text))
 
 
 def test_the_first_paragraph_begins_beside_the_head_and_lines_are_kept() -> None:

@@ -1,38 +1,47 @@
 """What a human reads of a request, line by line."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.text import Text
 
+from agent_md.cli.views.hanging import Verbatim
 from agent_md.cli.views.question_keys import Command
-from agent_md.cli.views.questions import (
-    QuestionText,
-    decision_text,
-    question_texts,
-    remaining,
-    rows_of,
-    summary,
-    withdrawn,
-)
+from agent_md.cli.views.questions import QuestionText, question_texts
+from agent_md.cli.views.rendering import rendered
 from agent_md.cli.views.request_details import everything
-from agent_md.cli.views.screen import Painter, Screen, Style
-from agent_md.cli.views.text_width import width_of, wrapped
+from agent_md.cli.views.request_text import decision_text, remaining, summary, withdrawn
+from agent_md.cli.views.screen import PLAIN, Screen
+from agent_md.cli.views.text_width import width_of
 from agent_md.executions.requests import Answer, Preview, Request
 from agent_md.executions.states import Drift, Outcome, RequestKind
+from agent_md.visible_text import one_line
 from tests.support.samples import NOON, answered, ask, guard
 from tests.support.structured import option, question
 
-SCREEN = Screen(width=80, height=24, zone=UTC)
+SCREEN = Screen(width=80, height=24)
 QUESTION = '? Confirm file_delete {"path": "output/stale.log"} [y/N]: '
 HINT = "  y yes · n no · n TEXT no, with this reason"
 ONE, SEVERAL = "  a number, or an option as it is written", "  numbers or options, separated by commas"
 EIGHTY = "".join(f"line {number}\n" for number in range(80))
 
 
-def only(request: Request, screen: Screen = SCREEN) -> QuestionText:
-    (text,) = question_texts(request, screen)
+def shown(request: Request, screen: Screen = SCREEN, **more: Any) -> list[QuestionText]:
+    """The questions as the lines of the screen."""
+    return [
+        replace(text, above=tuple(rendered(screen, *text.above)), lines=tuple(rendered(screen, *text.lines)))
+        for text in question_texts(request, screen, **more)
+    ]
+
+
+def only(request: Request, screen: Screen = SCREEN, **more: Any) -> QuestionText:
+    (text,) = shown(request, screen, **more)
     return text
 
 
@@ -42,10 +51,11 @@ def test_a_guarded_call_is_one_line() -> None:
 
 def test_path_diff_and_warnings_stand_above_the_question() -> None:
     preview = Preview(resolved="/ws/a.txt", diff="--- a.txt\n+++ a.txt\n-old\n+new\n", size=1234, type="text/plain")
-    (text,) = question_texts(guard(preview=preview, expires_at=NOON + 42), SCREEN, drift=[Drift.AGENT_FILE], now=NOON)
-    assert text == QuestionText(
+    request = guard(preview=preview, expires_at=NOON + 42)
+    assert only(request, drift=[Drift.AGENT_FILE], now=NOON) == QuestionText(
         (
-            "  ⚠ the agent file has changed since this execution started, which goes on with the old version",
+            "  ⚠ the agent file has changed since this execution started, which goes on with",
+            "    the old version",
             "  ⚠ expires in 42 s",
             "  → /ws/a.txt (1,234 bytes, text/plain)",
             "  --- a.txt",
@@ -62,7 +72,8 @@ def test_deceiving_arguments_are_shown_and_warned_of() -> None:
     text = only(guard(args={"path": "a\u202eb", "x": "\x1b[2K"}))
     assert text.prompt == r'? Confirm file_delete {"path": "a\u202eb", "x": "\u001b[2K"} [y/N]: '
     assert text.above == (
-        "  ⚠ this request holds control, hidden or reordering characters (shown as escapes) or long runs of blanks",
+        "  ⚠ this request holds control, hidden or reordering characters (shown as",
+        "    escapes) or long runs of blanks",
     )
 
 
@@ -79,7 +90,7 @@ def test_a_warning_is_given_wherever_the_deception_is(field: str) -> None:
         field: fields[field]
     }
     for kind in RequestKind:
-        text = question_texts(ask(kind, **given), SCREEN)[0]
+        text = shown(ask(kind, **given))[0]
         assert text.above[0].startswith("  ⚠ this request holds control")
 
 
@@ -90,22 +101,22 @@ def test_square_brackets_are_no_markup() -> None:
 def test_arguments_that_would_fill_the_screen_stand_whole_above_a_short_question() -> None:
     request = guard("sort", {"numbers": list(range(1000, 1400))})
     text = only(request)
-    assert text.above == (f"  {summary(request)}",)
+    assert "".join(line.removeprefix("  ") + " " for line in text.above) == f"{summary(request)} "
     assert text.prompt.startswith('? Confirm sort {"numbers": [1000, 1001, ')
     assert text.prompt.endswith("… (whole above) [y/N]: ")
     assert only(request, Screen()).prompt == f"? {summary(request)} [y/N]: "
 
 
 def test_what_can_be_typed_is_one_dim_line() -> None:
-    (text,) = question_texts(guard(), SCREEN, commands=tuple(Command))
+    text = only(guard(), commands=tuple(Command))
     assert text.lines == (f"{HINT} · e edit · a always · ? everything",)
-    (painted,) = question_texts(guard(), replace(SCREEN, painter=Painter(colour=True)), commands=tuple(Command))
+    painted = only(guard(), replace(SCREEN, colour=True), commands=tuple(Command))
     assert painted.lines == (f"\x1b[2m{HINT} · e edit · a always · ? everything\x1b[0m",)
 
 
 @pytest.mark.parametrize("width", [20, 60, 200])
 def test_it_is_folded_where_the_terminal_is_narrow(width: int) -> None:
-    (text,) = question_texts(guard(), Screen(width, 24), commands=tuple(Command))
+    text = only(guard(), Screen(width, 24), commands=tuple(Command))
     assert all(width_of(line) <= width for line in text.lines)
     words = " ".join(line.strip() for line in text.lines).replace(" ·", "").split()
     assert words == f"{HINT} e edit a always ? everything".replace(" ·", "").split()
@@ -126,7 +137,7 @@ def test_a_long_text_is_named_by_its_size_and_shown_once_as_the_diff() -> None:
     [
         ("post", {"to": "ann", "text": EIGHTY}, 'post {"to": "ann", "text": (80 lines)}', ["  text:", "    line 0"]),
         ("post", {"all": [{"text": EIGHTY}]}, 'post {"all": [{"text": (80 lines)}]}', ["  all[0].text:", "    line 0"]),
-        ("put", {"path": "a", "blob": "x" * 2000}, "put a (2,000 characters)", ["  blob:", f"    {'x' * 2000}"]),
+        ("put", {"path": "a", "blob": "x" * 2000}, "put a (2,000 characters)", ["  blob:", f"    {'x' * 194}"]),
         (
             *("file_edit", {"path": "a b (1 line)", "old_text": EIGHTY, "new_text": EIGHTY * 2}),
             'file_edit "a b (1 line)" (old_text 80 lines, new_text 160 lines)',
@@ -157,7 +168,8 @@ def test_a_size_cannot_be_forged_and_a_long_text_cannot_pass_for_a_question() ->
 
 def test_everything_that_is_known() -> None:
     request = guard("post", {"to": "ann", "text": EIGHTY}, preview=Preview(resolved="/ws/x"))
-    lines = everything(request, SCREEN, rule="confirm: post", conversation=["12:00:00 cleaner 👤 Hello"])
+    said = [Text("12:00:00 cleaner 👤 Hello")]
+    lines = rendered(SCREEN, *everything(request, rule="confirm: post", conversation=said))
     assert lines[:8] == [
         "  request r1",
         "  asked by: confirm: post",
@@ -220,9 +232,7 @@ def test_structured_questions_have_one_text_each() -> None:
         {"question": "What?", "multiSelect": True, "options": [{"label": "A"}]},
         {"question": "Anything else?", "options": []},
     )
-    first, second, third = question_texts(
-        ask(RequestKind.QUESTIONS, questions=questions, expires_at=NOON), SCREEN, now=NOON
-    )
+    first, second, third = shown(ask(RequestKind.QUESTIONS, questions=questions, expires_at=NOON), now=NOON)
     assert first == QuestionText(
         ("  ⚠ expires in 0 s",),
         (
@@ -255,10 +265,17 @@ def test_a_description_is_laid_out_in_words_and_a_preview_is_left_as_it_is() -> 
         option("B", "überlanges日本語日本語 x"),
         screen=Screen(width=15),
     )
-    assert text.lines[1:11] == (
+    assert text.lines[1:9] == (
         *("  1. A", "     one two", "     three", "     four"),
-        *("     │ a very long line of code", "     │ \ttab \\x1b[2K", "  2. B"),
-        *("     überlanges", "     日本語日本", "     語 x"),
+        *("     │ a very", "     │    long", "     │   line o", "     │   f code"),
+    )
+    second = text.lines.index("  2. B")
+    assert text.lines[second : second + 5] == (
+        "  2. B",
+        "     überlanges",
+        "     日本語日本",
+        "     語 x",
+        "  3. Other",
     )
 
 
@@ -276,16 +293,37 @@ def test_an_option_called_other_is_not_the_own_text(label: str, entry: str) -> N
     assert structured(option("A"), option(label)).lines[-2] == f"  3. {entry}"
 
 
-def test_the_rows_that_lines_take() -> None:
-    painted = Painter(colour=True)("x" * 10, Style.BOLD)
-    assert [rows_of([line], Screen(width=10)) for line in ("", painted, "x" * 11, "日" * 6)] == [1, 1, 2, 2]
-    assert rows_of(["x" * 99, ""], Screen()) == 2
-
-
 def test_colour_changes_only_the_look() -> None:
-    text = only(guard(preview=Preview(diff="-a\n+b")), Screen(painter=Painter(colour=True)))
-    assert text.above == ("  \x1b[31m-a\x1b[0m", "  \x1b[32m+b\x1b[0m")
-    assert text.prompt == QUESTION.replace("?", "\x1b[1m?\x1b[0m")
+    text = only(guard(preview=Preview(diff="@@ -1 +1 @@\n-a\n+[bold]b[/bold]\n c")), Screen(colour=True))
+    assert text.above == (
+        *("  \x1b[2m@@ -1 +1 @@\x1b[0m", "  \x1b[31m-a\x1b[0m", "  \x1b[32m+[bold]b[/bold]\x1b[0m", "   c"),
+    )
+    assert text.prompt == QUESTION
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=300), st.integers(12, 60))
+def test_no_row_of_others_begins_where_ours_do(text: str, width: int) -> None:
+    long = "x" * 501
+    preview = Preview(resolved=text or "a", diff=f"+{text}", type=text)
+    options = [option(f"{text}a", text, markdown=text)]
+    for request in (
+        guard("t", {"a": text, "b": f"{text}{long}"}, preview=preview),
+        ask(RequestKind.CUSTOM, "Rate it", payload={"a": text}, response_schema={"title": text}),
+        ask(RequestKind.CHOICE, f"Which? {text}", options=(f"{text}b",)),
+        ask(RequestKind.QUESTIONS, questions=(question(f"Which? {text}", *options, header=text),)),
+    ):
+        (asked,) = shown(request, Screen(width, 24))
+        rows = [*asked.above, *asked.lines]
+        assert all(row.startswith((" ", "? Which?", "? Rate it")) or not row for row in rows)
+        assert all(width_of(row) <= width for row in rows)
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\t"), min_size=1, max_size=200), st.integers(8, 40))
+def test_a_diff_is_shown_to_the_character(text: str, width: int) -> None:
+    line = one_line(f"+{text}")
+    first, *rest = [row[2:] for row in rendered(Screen(width, colour=True), Verbatim([(line, "bold")]))]
+    looks = re.compile(r"\x1b\[[0-9;]*m")
+    assert looks.sub("", first) + "".join(looks.sub("", row)[2:] for row in rest) == line
 
 
 DECISIONS = [
@@ -315,8 +353,8 @@ def test_a_decision_says_how_and_by_whom(request_: Request, answer: Answer, text
     decided = replace(request_, answer=answer)
     assert decision_text(decided) == text
     elsewhere = "" if answer.outcome in (Outcome.EXPIRED, Outcome.CANCELLED) else "answered elsewhere: "
-    assert withdrawn(decided, SCREEN) == wrapped(f"  Withdrawn: {elsewhere}{text} at 12:01:00", SCREEN.width)
-    narrow = withdrawn(decided, Screen(24, zone=UTC))
+    assert rendered(PLAIN, withdrawn(decided, UTC)) == [f"  Withdrawn: {elsewhere}{text} at 12:01:00"]
+    narrow = rendered(Screen(24), withdrawn(decided, UTC))
     assert all(line.startswith("  ") and width_of(line) <= 24 for line in narrow)
 
 

@@ -6,9 +6,9 @@ from datetime import UTC
 
 import pytest
 
-from agent_md.cli.terminal.output import rendered
 from agent_md.cli.views.event_lines import RunView, header
-from agent_md.cli.views.screen import Painter, Screen
+from agent_md.cli.views.rendering import rendered
+from agent_md.cli.views.screen import Screen
 from agent_md.executions.execution import Event
 from agent_md.executions.requests import Preview
 from agent_md.executions.states import CallOutcome, EventType, Outcome
@@ -16,7 +16,7 @@ from tests.support.rendering import lines_of
 from tests.support.samples import ai, an_event, answered, complete, guard, result
 
 VIEW = RunView("cleaner", UTC)
-COLOUR = Screen(painter=Painter(colour=True))
+COLOUR = Screen(colour=True)
 
 CALL = an_event(EventType.TOOL_CALL, tool_name="file_delete", args={"path": "output/stale.log"})
 
@@ -114,7 +114,7 @@ def test_no_text_is_obeyed_or_passes_for_a_line_of_ours(event: Event) -> None:
 def test_colour_changes_only_the_look() -> None:
     for event in (CALL, result("no", CallOutcome.FAILED), complete("error", "x")):
         (line,) = VIEW.lines(event)
-        (coloured,) = rendered(line, COLOUR)
+        (coloured,) = rendered(COLOUR, line)
         assert "\x1b[2m12:00:00\x1b[0m" in coloured
         assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == lines_of(line)[0]
 

@@ -7,7 +7,7 @@ import termios
 import pytest
 
 from agent_md.cli.asking.prompt import can_prompt
-from agent_md.cli.views.screen import Painter, Screen, Style, unpainted
+from agent_md.cli.views.screen import Screen
 
 
 class Terminal(io.StringIO):
@@ -27,7 +27,7 @@ class Terminal(io.StringIO):
 )
 def test_colour_on_a_terminal(environ: dict[str, str], colour: bool) -> None:
     screen = Screen.of(Terminal(), environ)
-    assert screen.painter.colour is colour
+    assert screen.colour is colour
     assert screen.width is not None
     assert screen.height is not None
 
@@ -59,15 +59,7 @@ def test_the_size_is_that_of_the_terminal_behind_the_stream() -> None:
 
 
 def test_a_pipe_has_neither_colour_nor_size() -> None:
-    assert Screen.of(io.StringIO(), {"TERM": "xterm"}) == Screen(None, None, Painter(colour=False))
-
-
-def test_paint_comes_off_again() -> None:
-    paint = Painter(colour=True)
-    assert paint("a", Style.BOLD, Style.RED) == "\x1b[1;31ma\x1b[0m"
-    assert unpainted(f"x {paint('a', Style.DIM)} y") == "x a y"
-    assert paint("a") == "a"
-    assert Painter()("a", Style.RED) == "a"
+    assert Screen.of(io.StringIO(), {"TERM": "xterm"}) == Screen(None, None, colour=False)
 
 
 def test_only_two_terminals_can_prompt() -> None:

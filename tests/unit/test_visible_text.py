@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_md.cli.views.text_width import cut, fold, pad, width_of, wrapped
+from agent_md.cli.views.text_width import cut, width_of
 from agent_md.visible_text import is_suspicious, json_line, one_line, visible, visible_characters
 
 HARMFUL = [
@@ -156,9 +156,8 @@ def test_letters_numbers_and_signs_are_never_touched(text: str) -> None:
 
 
 @given(anything.map(one_line), st.integers(0, 60))
-def test_cut_text_fits_and_padded_text_fills(text: str, width: int) -> None:
+def test_cut_text_fits(text: str, width: int) -> None:
     assert width_of(cut(text, width)) <= width
-    assert width_of(pad(text, width)) == width
     assert cut(text, width) == text or width == 0 or cut(text, width).endswith("…")
 
 
@@ -178,29 +177,6 @@ def test_a_json_line_is_ascii_and_the_same_value(value: object) -> None:
     assert line.isascii()
     assert line.isprintable()
     assert json.loads(line) == value
-
-
-@given(anything, st.integers(2, 40))
-def test_a_folded_line_is_the_line_in_pieces_that_fit(text: str, width: int) -> None:
-    line = one_line(text)
-    pieces = fold(line, width)
-    assert "".join(pieces) == line
-    assert all(width_of(piece) <= width for piece in pieces)
-    assert all(pieces) or pieces == [""]
-
-
-def test_lines_of_ours_are_folded_at_words_and_stay_indented() -> None:
-    assert wrapped("  one two three", 12) == ["  one two", "  three"]
-    assert wrapped("  one two three", None) == wrapped("  one two three", 15) == ["  one two three"]
-    assert wrapped("\x1b[1mone two three\x1b[0m", 10) == ["\x1b[1mone two three\x1b[0m"]
-    assert wrapped("", 10) == [""]
-
-
-def test_a_line_is_folded_after_a_late_blank() -> None:
-    assert fold("one two three four", 9) == ["one two ", "three ", "four"]
-    assert fold("a bcdefghijkl", 6) == ["a bcde", "fghijk", "l"]
-    assert fold("日本語です", 4) == ["日本", "語で", "す"]
-    assert fold("日本", 1) == ["日", "本"]
 
 
 _STACKED = "\u0301\u0345\u0903\u093e\u0e49\u0f71\u1161\u11ff\u20dd\ud7b0\U00011f00\U0001d165"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from agent_md.cli.asking.answer_parsing import parse_choice, parse_confirm, parse_json, parse_selection, parse_text
 from agent_md.cli.asking.arguments_text import arguments_in, text_of
 from agent_md.cli.asking.grant_prompt import Granting, Terms, ask_grant, first_terms, wants_grant
 from agent_md.cli.asking.prompt import TerminalPrompt
+from agent_md.cli.views.hanging import paragraph
 from agent_md.cli.views.question_keys import Command
 from agent_md.cli.views.questions import QuestionText, own_text_entry, question_texts
 from agent_md.errors import AnswerRefused
@@ -19,11 +20,14 @@ from agent_md.executions.requests import Request
 from agent_md.executions.states import Drift, RequestKind, RequestSource
 from agent_md.visible_text import one_line
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 __all__ = ["RequestDetails", "ask_request"]
 
 T = TypeVar("T")
 
-_EDITED = "  edited: `y` approves the call with these arguments"
+_EDITED = paragraph("  edited: `y` approves the call with these arguments")
 
 
 class RequestDetails(Protocol):
@@ -34,8 +38,8 @@ class RequestDetails(Protocol):
     granting: Granting
     """What may be allowed from now on with an approval."""
 
-    async def everything(self, request: Request) -> Sequence[str]:
-        """Visible lines with all that is known of it."""
+    async def everything(self, request: Request) -> Sequence[RenderableType]:
+        """All that is known of it."""
 
     async def edited(self, args: dict[str, Any]) -> Request:
         """The request as it is shown with edited arguments. Raises AnswerRefused."""

@@ -9,8 +9,8 @@ from functools import partial
 
 from agent_md.agents.rules import parse_rule
 from agent_md.cli.asking.prompt import TerminalPrompt
+from agent_md.cli.views.hanging import paragraph
 from agent_md.cli.views.questions import QuestionText
-from agent_md.cli.views.screen import Painter, Style
 from agent_md.errors import AnswerRefused, UsageError
 from agent_md.executions.grants import DEFAULT_UNTIL, NEVER, GrantScope
 from agent_md.executions.requests import Request
@@ -95,24 +95,24 @@ def first_terms(request: Request, granting: Granting) -> Terms:
     return Terms(request.offer.rule, granting.scopes[0], DEFAULT_UNTIL)
 
 
-def grant_question(terms: Terms, granting: Granting, painter: Painter) -> QuestionText:
+def grant_question(terms: Terms, granting: Granting) -> QuestionText:
     """The terms in lines, what can be typed, and the question."""
     others = [str(scope) for scope in granting.scopes if scope is not terms.scope]
     until = "never ends" if terms.until == NEVER else f"ends after {terms.until}"
     also = f"  (or {', '.join(others)})" if others else ""
     lines = (
-        f"  rule   {one_line(terms.rule)}",
-        f"  scope  this {terms.scope}{also}",
-        f"  end    {until}  (or 30m, 2d, {NEVER})",
-        painter("  y allows this, n goes back; a narrower rule, a scope or a time changes it", Style.DIM),
+        paragraph(f"  rule   {one_line(terms.rule)}"),
+        paragraph(f"  scope  this {terms.scope}{also}"),
+        paragraph(f"  end    {until}  (or 30m, 2d, {NEVER})"),
+        paragraph("  y allows this, n goes back; a narrower rule, a scope or a time changes it", "dim"),
     )
-    return QuestionText((), lines, f"{painter('?', Style.BOLD)} Allow this without asking [y/N]: ")
+    return QuestionText((), lines, "? Allow this without asking [y/N]: ")
 
 
 async def ask_grant(terms: Terms, prompt: TerminalPrompt, granting: Granting) -> dict[str, str] | None:
     """What is to be remembered, as it was agreed to; None if nothing is. Raises PromptClosed."""
     while True:
-        question = grant_question(terms, granting, prompt.screen.painter)
+        question = grant_question(terms, granting)
         step = await prompt.ask(question, partial(parse_step, terms=terms, granting=granting))
         if step.terms is None:
             return terms.remember() if step.agreed else None

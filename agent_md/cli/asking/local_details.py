@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_md.app import App
 from agent_md.cli.asking.grant_prompt import local_granting
-from agent_md.cli.terminal.output import rendered
-from agent_md.cli.views.request_details import everything, room_beside
-from agent_md.cli.views.screen import Screen
+from agent_md.cli.views.request_details import everything
 from agent_md.cli.views.timeline import Timeline
 from agent_md.executions.grants import scopes_of
 from agent_md.executions.requests import Request
 from agent_md.executions.states import RequestSource
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 __all__ = ["LocalDetails"]
 
@@ -23,19 +24,17 @@ class LocalDetails:
 
     editable = True
 
-    def __init__(self, app: App, request: Request, screen: Screen) -> None:
+    def __init__(self, app: App, request: Request) -> None:
         self._app = app
         self._request = request
         self._execution = app.store.execution(request.execution_id)
-        self._screen = screen
         self.granting = local_granting(request, scopes_of(self._execution))
 
-    async def everything(self, request: Request) -> Sequence[str]:
+    async def everything(self, request: Request) -> Sequence[RenderableType]:
         execution, store = self._execution, self._app.store
         timeline = Timeline(execution.agent, session=execution.session_id, brief=True)
         items = timeline.lines(store.events(execution.id), store.requests(execution.id))
-        conversation = [line for item in items for line in rendered(item, room_beside(self._screen))]
-        return everything(request, self._screen, rule=self._asked_by(), conversation=conversation)
+        return everything(request, rule=self._asked_by(), conversation=items)
 
     def _asked_by(self) -> str:
         if self._request.rule is not None:

@@ -12,17 +12,21 @@ import re
 import sys
 import termios
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol, TextIO, TypeVar
+from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
 from agent_md.cli.terminal.external_editor import EditorFailed, edited_outside, editor_command
 from agent_md.cli.terminal.line_mode import LineMode
 from agent_md.cli.terminal.pager import pager_command, show_paged
-from agent_md.cli.views.questions import QuestionText, rows_of
+from agent_md.cli.views.hanging import paragraph
+from agent_md.cli.views.questions import QuestionText
+from agent_md.cli.views.rendering import rendered
 from agent_md.cli.views.screen import Screen
-from agent_md.cli.views.text_width import wrapped
 from agent_md.errors import AgentmdError, AnswerRefused
 from agent_md.process.standard_streams import person
 from agent_md.visible_text import one_line
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 __all__ = ["PromptClosed", "TerminalPrompt", "can_prompt"]
 
@@ -78,7 +82,7 @@ class TerminalPrompt:
         """
         with _closed_without_terminal():
             await self.show(question.above)
-            self._write("".join(f"{line}\n" for line in question.lines))
+            self._write(self._lines(question.lines))
             while True:
                 typed = ""
                 try:
@@ -89,17 +93,17 @@ class TerminalPrompt:
                     at_once = f"{lines} lines came at once, and none of them counts: " if lines > 1 else ""
                     self.tell(f"  {at_once}{one_line(str(refused))}")
 
-    def tell(self, line: str) -> None:
+    def tell(self, line: RenderableType) -> None:
         """A visible line that belongs to a question and wants no answer, folded at words."""
         with contextlib.suppress(OSError):  # a terminal that is gone is noticed by whoever asks next
-            self._write("".join(f"{piece}\n" for piece in wrapped(line, self.screen.width)))
+            self._write(self._lines([line]))
 
-    async def show(self, lines: Sequence[str]) -> None:
-        """Visible lines, through the pager where they are higher than the screen. Raises PromptClosed."""
-        text = "".join(f"{line}\n" for line in lines)
+    async def show(self, items: Sequence[RenderableType]) -> None:
+        """Visible lines and renderables, through the pager where they are higher than the screen. Raises PromptClosed."""
+        lines = self._lines(items)
         with _closed_without_terminal():
-            if not await self._paged(lines, text):
-                self._write(text)
+            if not await self._paged(lines):
+                self._write(lines)
 
     async def edit(self, text: str, name: str) -> str | None:
         """The text as it was left in `$VISUAL` or `$EDITOR`, where it is in a file `name`, or else here. None if it was
@@ -126,14 +130,16 @@ class TerminalPrompt:
         self.tell("  Enter takes the text, Alt-Enter begins a line; an empty text leaves it as it is.")
         return await self._read("  ", text)
 
-    async def _paged(self, lines: Sequence[str], text: str) -> bool:
-        if self.screen.height is None or rows_of(lines, self.screen) <= self.screen.height:
+    async def _paged(self, lines: Sequence[str]) -> bool:
+        if self.screen.height is None or len(lines) <= self.screen.height:
             return False
         command = pager_command(self._environ)
         if command is None:
             return False
         self._output.flush()
-        return await show_paged(text, command, self._environ, self._source, self._output.fileno())
+        return await show_paged(
+            "".join(f"{line}\n" for line in lines), command, self._environ, self._source, self._output.fileno()
+        )
 
     def _made_reader(self) -> LineReader:
         if self._reader is None:
@@ -147,8 +153,11 @@ class TerminalPrompt:
         except EOFError:
             raise PromptClosed("the input ended before an answer was typed") from None
 
-    def _write(self, text: str) -> None:
-        self._output.write(text)
+    def _lines(self, items: Sequence[RenderableType]) -> list[str]:
+        return rendered(self.screen, *(paragraph(item) if isinstance(item, str) else item for item in items))
+
+    def _write(self, lines: Sequence[str]) -> None:
+        self._output.writelines(f"{line}\n" for line in lines)
         self._output.flush()
 
 
@@ -166,7 +175,7 @@ def line_reader(source: int, output: TextIO, screen: Screen, environ: Mapping[st
         return LineMode(source, output)
     from agent_md.cli.terminal.line_editor import LineEditor  # only who is asked pays for its import
 
-    return LineEditor(source, output, colour=screen.painter.colour)
+    return LineEditor(source, output, colour=screen.colour)
 
 
 def _clean(typed: str) -> str:

@@ -65,7 +65,7 @@ class TypedMessages:
         self._editor = LineEditor(
             person(sys.stdin).fileno(),
             person(sys.stdout),
-            colour=terminal.screen.painter.colour,
+            colour=terminal.screen.colour,
             history=InMemoryHistory() if state_dir is None else ChatHistory(state_dir),
             completer=ChatCompleter(commands, folder),
         )

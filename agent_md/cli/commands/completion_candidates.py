@@ -14,7 +14,7 @@ from typing import Any
 
 from agent_md.agents.registry import Registry, scan
 from agent_md.cli.command_context import current_folder
-from agent_md.cli.views.questions import listed
+from agent_md.cli.views.request_text import listed
 from agent_md.executions.execution import Execution
 from agent_md.executions.requests import Request
 from agent_md.ports.store import Store

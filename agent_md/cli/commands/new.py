@@ -17,23 +17,23 @@ from agent_md.agents.names import agent_name
 from agent_md.agents.registry import scan
 from agent_md.agents.scaffold import NewAgent, check_prompt, places_of
 from agent_md.agents.spec import ModelRef
-from agent_md.cli.command_context import WorkspaceOption, current_folder, screen, terminal
+from agent_md.cli.command_context import WorkspaceOption, current_folder, terminal
 from agent_md.cli.commands.new_file import NOTHING, check_free, lacks, workspace_of, write_agent
 from agent_md.cli.exit_codes import INTERRUPTED
 from agent_md.cli.terminal.output import note, say
+from agent_md.cli.views.hanging import paragraph
 from agent_md.cli.views.questions import QuestionText
-from agent_md.cli.views.text_width import fold
 from agent_md.errors import AnswerRefused, MissingKey, UsageError
 from agent_md.settings import Settings, load_settings
 from agent_md.visible_text import one_line
 from agent_md.workspace import find_workspace
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from agent_md.cli.asking.prompt import TerminalPrompt
 
 __all__ = ["new"]
-
-_WIDTH_OF_PROSE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +217,11 @@ def _described(choice: str, settings: Settings) -> str:
 # What comes next
 
 
-def _next_steps(agent: NewAgent, settings: Settings) -> list[str]:
-    lines = []
+def _next_steps(agent: NewAgent, settings: Settings) -> list[RenderableType]:
+    lines: list[RenderableType] = []
     if missing := lacks(agent.model, settings):
-        width = (screen().width or _WIDTH_OF_PROSE) - 2
         where = f" ({settings.workspace / '.env'})" if isinstance(missing, MissingKey) else ""
-        wrapped = [piece.rstrip() for piece in fold(one_line(f"{missing}{where}"), width)]
-        lines += ["Before it can run:", *(f"  {line}" for line in wrapped), ""]
+        lines += ["Before it can run:", paragraph(f"  {one_line(f'{missing}{where}')}"), ""]
     name, workspace = _argument(agent.name), _workspace_option(settings, os.environ)
     places = places_of(agent.prompt)
     message = "" if agent.model.provider == "script" else ' -m "What can you do here?"'

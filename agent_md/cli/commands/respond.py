@@ -15,7 +15,7 @@ from agent_md.cli.drive.event_follower import Showing
 from agent_md.cli.drive.run_output import choose_output
 from agent_md.cli.option_values import LinesOption, QuietOption, execution_number
 from agent_md.cli.terminal.output import note, say
-from agent_md.cli.views.questions import decision_text, drift_text, summary
+from agent_md.cli.views.request_text import decision_text, drift_text, summary
 from agent_md.errors import NeverAsked, SeveralOpen, UsageError
 from agent_md.executions.execution import Execution
 from agent_md.executions.grants import DEFAULT_UNTIL, NEVER, GrantScope

@@ -21,7 +21,7 @@ from agent_md.cli.exit_codes import GIVEN_BACK, INTERRUPTED, WAITING, exit_code
 from agent_md.cli.option_values import OnAsk
 from agent_md.cli.terminal.notices import Notices
 from agent_md.cli.terminal.output import note
-from agent_md.cli.views.questions import listed, summary, unasked, withdrawn
+from agent_md.cli.views.request_text import listed, summary, unasked, withdrawn
 from agent_md.errors import AnswerConflict, AnswerRefused, CannotGoOn, UsageError
 from agent_md.executions.answers import POLICY
 from agent_md.executions.execution import Claim, Execution
@@ -197,7 +197,7 @@ class _Attendant:
         self._progress.pause()
         self._notices.tell([still.id for still in self._still_open()], request.agent, listed(request))
         drift = self._app.drift_of([request])[request.id]
-        details = LocalDetails(self._app, request, self._prompt.screen)
+        details = LocalDetails(self._app, request)
         asking = asyncio.create_task(ask_request(request, self._prompt, details, drift=drift, now=time.time()))
         try:
             decided = await self._until_answered(asking, request)
@@ -207,8 +207,7 @@ class _Attendant:
             asking.cancel()
             await asyncio.wait({asking})
         if decided is not None:
-            for line in withdrawn(decided, self._prompt.screen):
-                self._prompt.tell(line)
+            self._prompt.tell(withdrawn(decided))
             return None
         try:
             answer = await self._answer(request, asking.result())

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent_md.cli.command_context import screen
 from agent_md.cli.terminal.live_rows import NOWHERE, LiveArea
 from agent_md.cli.terminal.output import note, say
 from agent_md.cli.views.call_text import long_texts
 from agent_md.cli.views.event_lines import RunView, cut_text, header
 from agent_md.cli.views.money import dollars
-from agent_md.cli.views.questions import contents, decision_text, summary
+from agent_md.cli.views.questions import contents
+from agent_md.cli.views.request_text import decision_text, summary
 from agent_md.executions.execution import Event, Execution
 from agent_md.executions.requests import Request
 from agent_md.executions.states import Drift, EventType
@@ -84,7 +84,7 @@ class TextOutput(Output):
         self._after_prompt = True
 
     def left_open(self, request: Request) -> None:
-        for line in contents(request, screen().painter) if long_texts(request.tool_args or {}) else ():
+        for line in contents(request) if long_texts(request.tool_args or {}) else ():
             self._say(line)
 
     def decided(self, request: Request, *, shown: bool) -> None:

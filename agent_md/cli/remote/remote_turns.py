@@ -17,7 +17,7 @@ from agent_md.cli.exit_codes import CUT
 from agent_md.cli.remote.remote_details import RemoteDetails
 from agent_md.cli.remote.remote_output import RemoteOutput
 from agent_md.cli.terminal.notices import Notices
-from agent_md.cli.views.questions import listed, summary
+from agent_md.cli.views.request_text import listed, summary
 from agent_md.client.interrupts import as_request
 from agent_md.client.sessions import Interrupt, RemoteSession, SessionsClient
 from agent_md.client.turn_texts import TurnTexts
@@ -165,7 +165,7 @@ class RemoteTurns:
 
     async def _typed(self, request: Request, interrupt: Interrupt, prompt: TerminalPrompt) -> Any:
         """What is typed at the prompt, while the server shows the question as open. Raises _Withdrawn, LeftWaiting."""
-        details = RemoteDetails(self._client, self.session_id, interrupt, request, prompt.screen)
+        details = RemoteDetails(self._client, self.session_id, interrupt, request)
         asking = asyncio.create_task(ask_request(request, prompt, details))
         watching = asyncio.create_task(self._turns.closed(interrupt))
         try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import io
 import os
-import re
 import signal
 import termios
 from bisect import bisect_right
@@ -47,8 +46,8 @@ _ESCAPE_S = 0.05
 _PASTES_UNMARKED = "\x1b[?2004l"
 _TAB = 8
 _INDENT = "  "
-_SGR = re.compile(r"\x1b\[([0-9;]*)m")
-_LOOKS = {"1": "fg:ansidefault bold"}
+_MARK = "?"
+"""What a question begins with, which is bold."""
 _PLAIN = "fg:ansidefault"
 """Blanks without a style are left out at the end of a line; that of a prompt is to be drawn."""
 
@@ -226,12 +225,9 @@ def _continuation(width: int, line: int, wrapped: int) -> str:
 
 
 def _fragments(line: str) -> StyleAndTextTuples:
-    """A visible line of ours, with the looks that a Painter gave to its parts."""
-    first, *rest = _SGR.split(line)
-    return [
-        (_PLAIN, first),
-        *((_LOOKS.get(look, _PLAIN), text) for look, text in zip(rest[::2], rest[1::2], strict=True)),
-    ]
+    """A visible line of ours."""
+    mark = _MARK if line.startswith(_MARK) else ""
+    return [(f"{_PLAIN} bold", mark), (_PLAIN, line.removeprefix(mark))]
 
 
 def _bindings(before_end: Callable[[str], None]) -> KeyBindings:

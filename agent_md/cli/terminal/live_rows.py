@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
-from agent_md.cli.terminal.output import rendered
 from agent_md.cli.terminal.signals import suspendable, taken_over
+from agent_md.cli.views.rendering import rendered
 from agent_md.cli.views.screen import Screen, terminal_size
 from agent_md.process.standard_streams import person, write_now
 
@@ -66,7 +66,7 @@ class LiveArea:
             return
         columns, lines = terminal_size(self._stream)
         screen = replace(self._screen, width=columns, height=max(1, lines // 2))
-        *upper, last = (row for item in items for row in rendered(item, screen))
+        *upper, last = rendered(screen, *items)
         up = f"\x1b[{len(upper)}A" if upper else ""
         above = "".join(f"\x1b[K{row}\r\n" for row in upper)
         self._silence()

@@ -5,11 +5,12 @@ What is shown to people are renderables of Rich, or visible lines. Nothing is ev
 
 from __future__ import annotations
 
-import io
 import os
 import sys
+from itertools import groupby
 from typing import TYPE_CHECKING, TextIO
 
+from agent_md.cli.views.rendering import rendered
 from agent_md.cli.views.screen import PLAIN, Screen
 from agent_md.process.standard_streams import person
 from agent_md.visible_text import one_line, visible
@@ -17,10 +18,7 @@ from agent_md.visible_text import one_line, visible
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["NoReader", "give_up", "note", "remark", "rendered", "say"]
-
-_UNLIMITED = 1 << 20
-"""Columns of a pipe: what is printed there is not folded."""
+__all__ = ["NoReader", "give_up", "note", "remark", "say"]
 
 
 class NoReader(Exception):
@@ -31,42 +29,19 @@ def say(*items: RenderableType) -> None:
     """Visible lines and renderables to standard output, at once. Raises NoReader, or OSError when they cannot be
     written."""
     out = person(sys.stdout)
+    screen = Screen.of(out)
     try:
-        for item in items:
-            print(item if isinstance(item, str) else "\n".join(rendered(item, Screen.of(out))), file=out)
+        for are_lines, group in groupby(items, lambda item: isinstance(item, str)):
+            out.writelines(f"{line}\n" for line in (group if are_lines else rendered(screen, *group)))
         out.flush()
     except BrokenPipeError:
         give_up(out)
         raise NoReader from None
 
 
-def rendered(item: RenderableType, screen: Screen) -> list[str]:
-    """The lines of a renderable on this screen, with the sequences for its looks."""
-    from rich.console import Console  # only commands that print such things pay for it
-    from rich.theme import Theme
-
-    from agent_md.cli.views.looks import LOOKS
-
-    lines = io.StringIO()
-    console = Console(
-        file=lines,
-        width=screen.width or _UNLIMITED,
-        height=screen.height or _UNLIMITED,
-        color_system="standard" if screen.painter.colour else None,
-        force_terminal=screen.painter.colour,
-        legacy_windows=False,
-        theme=Theme(LOOKS),
-        markup=False,
-        emoji=False,
-        highlight=False,
-    )
-    console.print(item, no_wrap=screen.width is None or None)
-    return [line.rstrip() for line in lines.getvalue().split("\n")[:-1]]
-
-
 def note(item: RenderableType) -> None:
     """A line for the person, to standard error; standard output is for results."""
-    lines = [one_line(item)] if isinstance(item, str) else rendered(item, PLAIN)
+    lines = [one_line(item)] if isinstance(item, str) else rendered(PLAIN, item)
     try:
         for line in lines:
             print(line, file=person(sys.stderr), flush=True)
@@ -82,7 +57,7 @@ def remark(text: str) -> None:
         if err.isatty():
             from agent_md.cli.views.hanging import paragraph
 
-            for piece in rendered(paragraph(line), Screen.of(err)):
+            for piece in rendered(Screen.of(err), paragraph(line)):
                 note(piece)
         else:
             note(line)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
-from agent_md.cli.views.questions import decision_text, listed
+from agent_md.cli.views.request_text import decision_text, listed
 from agent_md.cli.views.short_json import short_json
 from agent_md.cli.views.table_layout import Listing
 from agent_md.cli.views.times import date_time

@@ -6,10 +6,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from agent_md.cli.views.hanging import indented, paragraph
 from agent_md.executions.requests import Preview
-from agent_md.visible_text import counted, one_line, visible
+from agent_md.visible_text import counted, one_line
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 __all__ = ["LongText", "call_line", "long_texts", "shown_json", "sized_json", "text_block"]
 
@@ -66,10 +70,9 @@ def long_texts(args: Mapping[str, Any]) -> list[LongText]:
     return [found for name, value in args.items() for found in _found(name, value)]
 
 
-def text_block(long: LongText) -> list[str]:
+def text_block(long: LongText) -> list[RenderableType]:
     """A long text under its name, visible and whole, each line under ours."""
-    lines = visible(long.text.removesuffix("\n")).split("\n")
-    return [f"  {one_line(long.name)}:", *(f"    {line}" for line in lines)]
+    return [paragraph(f"  {one_line(long.name)}:"), indented(long.text.removesuffix("\n"), "    ")]
 
 
 def _found(name: str, value: Any) -> Iterator[LongText]:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from agent_md.cli.views.call_text import call_line, shown_json
 from agent_md.cli.views.hanging import Hanging
-from agent_md.cli.views.questions import decision_text, summary
+from agent_md.cli.views.request_text import decision_text, summary
 from agent_md.cli.views.text_width import cut
 from agent_md.cli.views.times import time_of_day
 from agent_md.executions.execution import Event

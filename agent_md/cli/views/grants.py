@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import TYPE_CHECKING
 
-from agent_md.cli.views.questions import drift_name
+from agent_md.cli.views.request_text import drift_name
 from agent_md.cli.views.table_layout import Listing
 from agent_md.cli.views.times import date_time
 from agent_md.executions.grants import Grant, GrantEnd, GrantScope

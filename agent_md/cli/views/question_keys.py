@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from enum import StrEnum
 
-from agent_md.cli.views.screen import Screen, Style
-from agent_md.cli.views.text_width import width_of, wrapped
+from agent_md.cli.views.hanging import Hanging, paragraph
+from agent_md.cli.views.screen import Screen
+from agent_md.cli.views.text_width import width_of
 from agent_md.executions.states import RequestKind
 
 __all__ = ["Command", "hint_lines"]
@@ -30,7 +31,7 @@ _COMMANDS = {Command.EDIT: "e edit", Command.ALWAYS: "a always", Command.EVERYTH
 
 def hint_lines(
     kind: RequestKind, commands: Collection[Command], screen: Screen, *, multi: bool = False
-) -> tuple[str, ...]:
+) -> tuple[Hanging, ...]:
     """What can be typed, on one dim line that is folded where it is too wide; none where any text is the answer."""
     if kind is RequestKind.INPUT:
         return ()
@@ -43,4 +44,4 @@ def hint_lines(
             rows[-1] = longer
         else:
             rows.append(f"  {part}")
-    return tuple(screen.painter(piece, Style.DIM) for row in rows for piece in wrapped(row, screen.width))
+    return tuple(paragraph(row, "dim") for row in rows)

@@ -4,38 +4,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from rich.padding import Padding
 
 from agent_md.cli.views.call_text import long_texts, sized_json, text_block
-from agent_md.cli.views.questions import indented
-from agent_md.cli.views.screen import Screen, Style
+from agent_md.cli.views.hanging import indented, paragraph
 from agent_md.executions.requests import Request
 from agent_md.visible_text import one_line
 
-__all__ = ["everything", "room_beside"]
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
-_INDENT = "  "
+__all__ = ["everything"]
 
 
-def everything(request: Request, screen: Screen, *, rule: str, conversation: Sequence[str]) -> list[str]:
-    """Why it is asked (`rule`), its digest, the whole arguments and what else it says, and the `conversation` before it,
-    whose lines are visible and have `room_beside`."""
-    lines = [*indented(f"request {one_line(request.id)}"), *indented(f"asked by: {one_line(rule)}")]
+def everything(request: Request, *, rule: str, conversation: Sequence[RenderableType]) -> list[RenderableType]:
+    """Why it is asked (`rule`), its digest, the whole arguments and what else it says, and the `conversation` before it."""
+    facts = [f"request {request.id}", f"asked by: {rule}"]
     if request.digest:
-        lines += indented(f"digest: {one_line(request.digest)}")
+        facts.append(f"digest: {request.digest}")
     if request.preview is not None and request.preview.resolved is not None:
-        lines += indented(f"path: {one_line(request.preview.resolved)}")
+        facts.append(f"path: {request.preview.resolved}")
+    shown: list[RenderableType] = [paragraph(f"  {one_line(fact)}") for fact in facts]
     for name, value in _contents(request).items():
-        lines += [_head(name, screen), *_shown(value)]
+        shown += [_head(name), *_shown(value)]
     if conversation:
-        lines += [_head("conversation", screen), *(_INDENT + line for line in conversation)]
-    return lines
-
-
-def room_beside(screen: Screen) -> Screen:
-    """The screen that lines of a conversation are made for."""
-    return replace(screen, width=screen.room(len(_INDENT)))
+        shown += [_head("conversation"), *(Padding.indent(item, 2) for item in conversation)]
+    return shown
 
 
 def _contents(request: Request) -> dict[str, Any]:
@@ -49,12 +45,12 @@ def _contents(request: Request) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _shown(value: Any) -> list[str]:
+def _shown(value: Any) -> list[RenderableType]:
     """JSON, and long texts in an object line by line below it."""
     longs = long_texts(value) if isinstance(value, dict) else []
     shown = sized_json(value) if longs else json.dumps(value, ensure_ascii=False, indent=2)
-    return [*indented(shown), *(line for long in longs for line in text_block(long))]
+    return [indented(shown), *(item for long in longs for item in text_block(long))]
 
 
-def _head(name: str, screen: Screen) -> str:
-    return screen.painter(f"  ── {name} ──", Style.DIM)
+def _head(name: str) -> RenderableType:
+    return paragraph(f"  ── {name} ──", "dim")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from agent_md.agents.spec import AgentSpec, Trigger
 from agent_md.cli.views.money import dollars
-from agent_md.cli.views.questions import drift_name, listed, remaining
+from agent_md.cli.views.request_text import drift_name, listed, remaining
 from agent_md.cli.views.table_layout import Listing
 from agent_md.cli.views.text_width import width_of
 from agent_md.cli.views.times import date_time

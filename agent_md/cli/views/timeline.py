@@ -22,7 +22,7 @@ from agent_md.cli.views.event_lines import (
 )
 from agent_md.cli.views.hanging import paragraph
 from agent_md.cli.views.money import dollars
-from agent_md.cli.views.questions import listed
+from agent_md.cli.views.request_text import listed
 from agent_md.cli.views.times import date, date_time
 from agent_md.executions.calls import Call
 from agent_md.executions.execution import Event, Execution

@@ -1,0 +1,195 @@
+"""What is said of a request on one line: what it asks, how it was decided, what has changed since."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import tzinfo
+from functools import partial
+from typing import TYPE_CHECKING, Any, assert_never
+
+from agent_md.cli.views.call_text import call_line, shown_json
+from agent_md.cli.views.hanging import paragraph
+from agent_md.cli.views.short_json import short_json
+from agent_md.cli.views.times import time_of_day
+from agent_md.executions.requests import Answer, Request
+from agent_md.executions.states import Drift, Outcome, RequestKind, RequestSource
+from agent_md.visible_text import one_line, visible
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+__all__ = [
+    "decision_text",
+    "drift_name",
+    "drift_text",
+    "listed",
+    "remaining",
+    "summary",
+    "unasked",
+    "why_again",
+    "withdrawn",
+]
+
+_INDENT = "  "
+_LISTED = 160
+"""Cells of a payload in a list."""
+
+
+def summary(request: Request) -> str:
+    """The request on one line, visible: also the payload of a custom one, and the call that a tool asks about. Long texts
+    in the arguments of a call are named by their size; nothing else is shortened."""
+    return _on_one_line(request, shown_json)
+
+
+def listed(request: Request, *, whole: bool = False) -> str:
+    """The request on one line of a list, with what is new about it if it was asked before. What a tool shows is cut where
+    it is long, and says so, unless it is wanted `whole`."""
+    why = why_again(request)
+    again = f" ({why})" if why else ""
+    return _on_one_line(request, shown_json if whole else partial(short_json, cells=_LISTED)) + again
+
+
+def unasked(request: Request) -> str:
+    """A request that a tool raised where nobody can be asked, on one line: all that an answer is chosen from."""
+    options = request.options or ()
+    if request.kind is RequestKind.QUESTIONS:
+        return " / ".join(
+            f"{one_line(question['question'])}{_choices([option['label'] for option in question.get('options') or []])}"
+            for question in request.questions or ()
+        )
+    wanted = "" if request.response_schema is None else f" (must fit {shown_json(request.response_schema)})"
+    return f"{summary(request)}{_choices(options)}{wanted}"
+
+
+def _on_one_line(request: Request, shown: Callable[[Any], str]) -> str:
+    if request.source is RequestSource.GATE and request.tool_name is not None:
+        return f"Confirm {call_line(request.tool_name, request.tool_args or {}, request.preview)}"
+    if request.kind is RequestKind.QUESTIONS and request.questions:
+        return one_line(" / ".join(question["question"] for question in request.questions))
+    message = one_line(request.message)
+    if request.kind is RequestKind.CONFIRM and request.tool_name is not None:
+        return f"{message} ({call_line(request.tool_name, request.tool_args or {})})"
+    payload = _beside_message(request)
+    return f"{message} {shown(payload)}" if payload else message
+
+
+def _beside_message(request: Request) -> dict[str, Any]:
+    """The payload of a custom request without the text that its message repeats."""
+    payload = dict(request.payload or {})
+    for name in ("message", "prompt", "question"):
+        if payload.get(name) == request.message:
+            del payload[name]
+            break
+    return payload
+
+
+def _choices(options: Sequence[str]) -> str:
+    return f" [{one_line(' | '.join(options))}]" if options else ""
+
+
+def why_again(request: Request) -> str:
+    """What is new about a question that was asked before, visible; "" of one that was not."""
+    if request.replaces is not None:
+        return "the answer was retracted"
+    if request.source is not RequestSource.GATE or not request.occurrence:
+        return ""
+    action = f"Confirm {request.tool_name} {json.dumps(request.tool_args, ensure_ascii=False)}"
+    return one_line(request.message.removeprefix(action).strip(" ()"))  # the message has it behind the call
+
+
+def decision_text(request: Request) -> str:
+    """How a request was decided and by whom, on one line: `approved by cli:ann`, `denied by api: not today`. If that was
+    retracted, it is how it was decided before."""
+    answer = request.given
+    if answer is None:
+        return "still open"
+    by = one_line(answer.answered_by)
+    match answer.outcome:
+        case Outcome.APPROVED:
+            edited, reason = answer.value.get("args"), answer.value.get("reason")
+            how = f" with edited arguments {shown_json(edited)}" if edited is not None else ""
+            return f"approved by {by}{how}{_remembered(answer)}" + (f": {_prose(reason)}" if reason else "")
+        case Outcome.DENIED:
+            reason = (answer.value or {}).get("reason")  # a policy denies without a value what is no confirmation
+            return f"denied by {by}" + (f": {_prose(reason)}" if reason else "")
+        case Outcome.ANSWERED:
+            return f"answered by {by}: {_answered(request.kind, answer)}"
+        case Outcome.EXPIRED:
+            return "expired, nobody answered in time"
+        case Outcome.CANCELLED:
+            return f"cancelled by {by}"
+        case unknown:
+            assert_never(unknown)
+
+
+def _remembered(answer: Answer) -> str:
+    """What was allowed from now on with an approval."""
+    remember = answer.value.get("remember")
+    return "" if remember is None else f" and {one_line(remember['rule'])} from now on (grant {answer.grant_id})"
+
+
+def withdrawn(request: Request, zone: tzinfo | None = None) -> RenderableType:
+    """What takes back an open question of a request that was decided elsewhere."""
+    answer = request.given
+    at = f" at {time_of_day(answer.answered_at, zone)}" if answer is not None else ""
+    given = answer is not None and answer.outcome not in (Outcome.EXPIRED, Outcome.CANCELLED)
+    after = f", and retracted by {one_line(request.retraction.retracted_by)}" if request.retraction is not None else ""
+    line = f"{_INDENT}Withdrawn: {'answered elsewhere: ' if given else ''}{decision_text(request)}{at}{after}"
+    return paragraph(line, "attention")
+
+
+def _answered(kind: RequestKind, answer: Answer) -> str:
+    match kind:
+        case RequestKind.INPUT:
+            return _prose(answer.value["text"])
+        case RequestKind.CHOICE:
+            return one_line(", ".join(answer.value["selected"]))
+        case RequestKind.QUESTIONS:
+            parts = (
+                f"{one_line(question)} {_prose(_joined(chosen))}"
+                for question, chosen in answer.value["answers"].items()
+            )
+            return "; ".join(parts)
+        case _:
+            return shown_json(answer.value)
+
+
+def _prose(text: str) -> str:
+    """What a human typed, on one line."""
+    return visible(text, one_line=True, prose=True)
+
+
+def _joined(chosen: str | list[str]) -> str:
+    return chosen if isinstance(chosen, str) else ", ".join(chosen)
+
+
+def drift_name(part: Drift) -> str:
+    """What has drifted, in a word or two."""
+    return {Drift.AGENT_FILE: "agent file", Drift.CONFIG: "config", Drift.TOOL: "tool"}[part]
+
+
+def drift_text(part: Drift, request: Request) -> str:
+    """What has drifted since the question, and what it means for an answer, on one line."""
+    match part:
+        case Drift.AGENT_FILE:
+            return "the agent file has changed since this execution started, which goes on with the old version"
+        case Drift.CONFIG:
+            return (
+                "the defaults in config.yaml have changed since this execution started, which goes on with the old ones"
+            )
+        case Drift.TOOL:
+            tool = one_line(request.tool_name or "the tool that asks")
+            again = "a yes" if request.source is RequestSource.GATE else "the call"
+            return f"the source of {tool} has changed since this was asked: {again} will be asked again before it runs"
+        case unknown:
+            assert_never(unknown)
+
+
+def remaining(seconds: float) -> str:
+    """A time to go, rounded to its largest unit: `42 s`, `5 min`, `3 h`, `2 d`."""
+    left = max(round(seconds), 0)
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if left >= 2 * size:
+            return f"{left / size:.0f} {unit}"
+    return f"{left} s"
