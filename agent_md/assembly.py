@@ -11,7 +11,7 @@ from agent_md.agents.files import touched_lately
 from agent_md.agents.placeholders import Prompt, render
 from agent_md.agents.registry import AgentEntry
 from agent_md.agents.rules import hides
-from agent_md.agents.spec import AgentSpec
+from agent_md.agents.spec import AgentSpec, SandboxSettings
 from agent_md.errors import UsageError
 from agent_md.executions.days import local_midnight
 from agent_md.executions.spending import LATE_S, Budget, DayLimit, Scope
@@ -22,12 +22,14 @@ from agent_md.redaction import Redactor
 from agent_md.settings import Settings
 from agent_md.tools.base import Tool
 from agent_md.tools.last_good_modules import KeptTools, read_source
+from agent_md.tools.remembered import Remembered
 from agent_md.tools.threads import MOST_ABANDONED, ToolThreads
 from agent_md.tools.tool_modules import Source, ToolModule
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
+    from agent_md.isolation.process import Isolation
     from agent_md.tools.sandbox import Sandbox
 
 __all__ = ["Assembly"]
@@ -62,6 +64,7 @@ class Assembly:
         self._prices: Prices | None = None
         self.kept_tools: KeptTools | None = None
         """Where a broken tool module is used as it was when it could be loaded last; None = it is not."""
+        self._remembered = Remembered()
         self.tool_threads = ToolThreads(lambda: on_exhausted(f"{MOST_ABANDONED} threads of tools did not end"))
         """What custom tools of this process run on."""
 
@@ -145,6 +148,7 @@ class Assembly:
         from agent_md.tools.builtin import RESERVED_NAMES, builtin_tools
         from agent_md.tools.custom import load_custom_tools
         from agent_md.tools.long_results import ResultRead
+        from agent_md.tools.sandboxed_tool import ToolSandbox
 
         tools: list[Tool] = list(builtin_tools(self.sandbox(spec), lambda path: hides(spec, path), self.tool_threads))
         for group in [[module] for module in spec.tools] if lenient else [list(spec.tools)]:
@@ -157,6 +161,12 @@ class Assembly:
                     workspace=self.settings.workspace,
                     threads=self.tool_threads,
                     kept=self.kept_tools,
+                    sandbox=ToolSandbox(
+                        lambda writable: self._isolation(spec, writable=writable),
+                        self._remembered,
+                        always=spec.sandbox is not None,
+                        surroundings="agent_md.graph.foreign_interrupt:foreign_interrupts",
+                    ),
                 )
             except UsageError:
                 if not lenient:
@@ -164,6 +174,24 @@ class Assembly:
         if spec.tools:
             tools.append(ResultRead(spec.settings.max_tool_result_bytes))
         return {tool.name: tool for tool in tools}
+
+    def _isolation(self, spec: AgentSpec, *, writable: bool) -> Isolation:
+        """What a sandboxed process of the agent's tools is given now; without `writable` it only looks. Raises ToolError."""
+        from agent_md.isolation.process import Isolation
+        from agent_md.isolation.proxy import OutboundProxy
+        from agent_md.tools.forbidden import real_path
+        from agent_md.tools.sandboxed_view import view_of
+
+        limits, settings = spec.sandbox or SandboxSettings(), self.settings
+        environ = settings.environment()
+        networked = writable and spec.allow_hosts
+        return Isolation(
+            view_of(self.sandbox(spec), settings.tools_dir, writable=writable),
+            real_path(settings.workspace),
+            {name: environ[name] for name in limits.environment if name in environ},
+            limits.memory_mb * 2**20,
+            OutboundProxy(spec.allow_hosts, lambda: self.settings.http.allow_hosts) if networked else None,
+        )
 
     def being_saved(self, agent: AgentEntry) -> bool:
         """Whether a file that an execution of the agent would be made of was written a moment ago: it may be half saved."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextvars
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
@@ -62,6 +62,8 @@ class ToolOptions:
     read_only: bool = False
     idempotent: bool = False
     timeout: float | None = None
+    sandbox: bool = False
+    """Whether it runs in a sandboxed process."""
     return_direct: bool = False
     """Whether its result is the answer of the execution. Declared with LangChain's `@tool(return_direct=True)`."""
 
@@ -124,15 +126,13 @@ def request_confirmation(
     message: str, *, tool_name: str | None = None, tool_args: dict[str, Any] | None = None
 ) -> bool:
     """Asks yes or no. True only if a human said yes; a denial and an expiry are False."""
-    answer = _call().ask(
-        RequestKind.CONFIRM, _text("message", message), tool_name=tool_name, tool_args=_json("tool_args", tool_args)
-    )
+    answer = _ask(RequestKind.CONFIRM, message, tool_name=tool_name, tool_args=tool_args)
     return answer.outcome is Outcome.APPROVED
 
 
 def request_input(message: str) -> str:
     """Asks for free text, and gives what was typed, "" included. Raises RequestDenied, RequestExpired."""
-    answer = _granted(_call().ask(RequestKind.INPUT, _text("message", message)))
+    answer = _granted(_ask(RequestKind.INPUT, message))
     return str(answer.value["text"])
 
 
@@ -141,8 +141,7 @@ def request_choice(message: str, options: Sequence[str], *, multi: bool = False)
 
     Raises ValueError for no, empty or equal options; RequestDenied, RequestExpired.
     """
-    chosen = _options(options)
-    answer = _granted(_call().ask(RequestKind.CHOICE, _text("message", message), options=chosen, multi=bool(multi)))
+    answer = _granted(_ask(RequestKind.CHOICE, message, options=options, multi=bool(multi)))
     selected: list[str] = answer.value["selected"]
     return list(selected) if multi else selected[0]
 
@@ -155,9 +154,7 @@ def request_questions(questions: Sequence[dict[str, Any]]) -> Answers:
     label or a text of the human's own, with `multiSelect` a list of them. Raises TypeError for what is no list,
     ValueError naming each field that does not fit, and for more than 16 KiB; RequestDenied, RequestExpired.
     """
-    asked = checked_questions(questions)
-    message = " / ".join(question["question"] for question in asked)
-    answers: Answers = _granted(_call().ask(RequestKind.QUESTIONS, message, questions=asked)).value["answers"]
+    answers: Answers = _granted(_ask(RequestKind.QUESTIONS, "", questions=questions)).value["answers"]
     return dict(answers)
 
 
@@ -168,16 +165,7 @@ def interrupt(payload: dict[str, Any], *, response_schema: dict[str, Any] | None
     only values that fit it are accepted. Raises TypeError for a payload that is no JSON object, ValueError for one
     that is too large or nested deeper than 64, or a schema that cannot be used; RequestDenied, RequestExpired.
     """
-    if not isinstance(payload, dict):
-        raise TypeError(f"interrupt() takes a JSON object, not {type(payload).__name__}")
-    data = _json("payload", payload)
-    size = json_size(data)
-    if size > PAYLOAD_LIMIT:
-        raise ValueError(f"the payload of interrupt() has {size} bytes, at most {PAYLOAD_LIMIT} are allowed")
-    schema = _json("response_schema", response_schema)
-    if schema is not None:
-        check_schema(schema)
-    return _granted(_call().ask(RequestKind.CUSTOM, _headline(data), payload=data, response_schema=schema)).value
+    return _granted(_ask(RequestKind.CUSTOM, "", payload=payload, response_schema=response_schema)).value
 
 
 def step(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -202,11 +190,13 @@ def tool_options(
     read_only: bool = False,
     idempotent: bool = False,
     timeout: float | None = None,
+    sandbox: bool = False,
 ) -> Callable[[F], F]:
     """Declares what a tool is, above or below `@tool`:
 
     `requires_approval`: a human confirms every call; `read_only`, `idempotent`: it may be run again after a crash;
-    `timeout`: seconds after which a call is given up. Raises ValueError for a timeout that is no number above 0.
+    `timeout`: seconds after which a call is given up; `sandbox`: it runs, like all tools of its module, in a process of
+    its own that reaches only what the agent may. Raises ValueError for a timeout that is no number above 0.
     """
     if misplaced:
         raise TypeError(
@@ -214,7 +204,7 @@ def tool_options(
         )
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
         raise ValueError(f"timeout is {timeout!r}, expected a number of seconds above 0")
-    options = ToolOptions(requires_approval, read_only, idempotent, timeout)
+    options = ToolOptions(requires_approval, read_only, idempotent, timeout, sandbox)
 
     def declare(target: F) -> F:
         function = getattr(target, "func", None) or getattr(target, "coroutine", None) or target
@@ -232,6 +222,48 @@ def _call() -> CallContext:
             "requests, steps and context() belong to the call that runs"
         )
     return call
+
+
+def _ask(kind: RequestKind, message: str, **fields: Any) -> Answer:
+    message, fields = checked_request(kind, message, fields)
+    return _call().ask(kind, message, **fields)
+
+
+def checked_request(kind: RequestKind, message: Any, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The message and the fields of a request as they are stored. Raises TypeError and ValueError for what cannot be
+    asked. Not for tools."""
+    match kind:
+        case RequestKind.CONFIRM:
+            name = fields.get("tool_name")
+            named = None if name is None else _text("tool_name", name)
+            return _text("message", message), {
+                "tool_name": named,
+                "tool_args": _json("tool_args", fields.get("tool_args")),
+            }
+        case RequestKind.INPUT:
+            return _text("message", message), {}
+        case RequestKind.CHOICE:
+            chosen = _options(fields.get("options"))
+            return _text("message", message), {"options": chosen, "multi": bool(fields.get("multi"))}
+        case RequestKind.QUESTIONS:
+            asked = checked_questions(fields.get("questions"))
+            return " / ".join(question["question"] for question in asked), {"questions": asked}
+        case RequestKind.CUSTOM:
+            return _checked_payload(fields.get("payload"), fields.get("response_schema"))
+    raise ValueError(f"a tool cannot ask a request of the kind {kind}")
+
+
+def _checked_payload(payload: Any, response_schema: Any) -> tuple[str, dict[str, Any]]:
+    if not isinstance(payload, dict):
+        raise TypeError(f"interrupt() takes a JSON object, not {type(payload).__name__}")
+    data = _json("payload", payload)
+    size = json_size(data)
+    if size > PAYLOAD_LIMIT:
+        raise ValueError(f"the payload of interrupt() has {size} bytes, at most {PAYLOAD_LIMIT} are allowed")
+    schema = _json("response_schema", response_schema)
+    if schema is not None:
+        check_schema(schema)
+    return _headline(data), {"payload": data, "response_schema": schema}
 
 
 def _granted(answer: Answer) -> Answer:

@@ -10,12 +10,12 @@ from agent_md.agents import value_formats
 from agent_md.agents.cron import parse_cron
 from agent_md.agents.defaults import PROVIDERS, SETTINGS, Defaults, non_empty
 from agent_md.agents.model_names import MEANT, parse_model
-from agent_md.agents.spec import ModelRef, NotifyTarget, PathMount, Secret, Trigger
+from agent_md.agents.spec import ModelRef, NotifyTarget, PathMount, SandboxSettings, Secret, Trigger
 from agent_md.agents.typed_values import Section, read_text
 from agent_md.agents.yaml_positions import Entry, Mapping, Node, Scalar
 from agent_md.executions.deliveries import HookEvent
 
-__all__ = ["read_model", "read_notify", "read_paths", "read_secrets", "schedule_line", "trigger_of"]
+__all__ = ["read_model", "read_notify", "read_paths", "read_sandbox", "read_secrets", "schedule_line", "trigger_of"]
 
 T = TypeVar("T")
 
@@ -56,6 +56,19 @@ def _belongs_to_settings(entry: Entry) -> str | None:
         return None
     value = entry.value.text if isinstance(entry.value, Scalar) else "…"
     return f"it is one of settings, beside model; write settings: {{{entry.key}: {value}}}"
+
+
+def read_sandbox(top: Section) -> SandboxSettings | None:
+    """What `sandbox` says: true, false, or a mapping of what the sandbox has."""
+    if not isinstance(top.node("sandbox"), Mapping):
+        return SandboxSettings() if top.flag("sandbox", False) else None
+    section = top.section("sandbox")
+    section.check_keys(("environment", "memory_mb"))
+    usual = SandboxSettings()
+    return SandboxSettings(
+        section.texts("environment", value_formats.variable, usual.environment),
+        section.integer("memory_mb", usual.memory_mb, 256),
+    )
 
 
 def schedule_line(entry: Entry) -> str:

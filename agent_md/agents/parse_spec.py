@@ -12,7 +12,15 @@ from agent_md.agents import value_formats
 from agent_md.agents.defaults import HISTORY, ON_PENDING, SETTINGS, Defaults, read_settings, rule
 from agent_md.agents.frontmatter import Document, read_document
 from agent_md.agents.names import agent_name, default_icon
-from agent_md.agents.nested_fields import read_model, read_notify, read_paths, read_secrets, schedule_line, trigger_of
+from agent_md.agents.nested_fields import (
+    read_model,
+    read_notify,
+    read_paths,
+    read_sandbox,
+    read_secrets,
+    schedule_line,
+    trigger_of,
+)
 from agent_md.agents.rules import EVERYTHING
 from agent_md.agents.source import Mark
 from agent_md.agents.spec import AgentSpec, OnPending
@@ -44,6 +52,7 @@ FIELDS = (
     "skills",
     "agents",
     "secrets",
+    "sandbox",
     "notify",
     "metadata",
 )
@@ -127,6 +136,7 @@ def _spec(section: Section, document: Document, name: str, source_path: str, def
         skills=section.texts("skills", value_formats.simple_name, ()),
         agents=section.texts("agents", agent_name, ()),
         secrets=read_secrets(section, "secrets"),
+        sandbox=read_sandbox(section),
         notify=read_notify(section, "notify"),
         metadata=_metadata(section),
         source_path=source_path,

@@ -19,6 +19,7 @@ __all__ = [
     "OnPending",
     "PathMount",
     "RunSettings",
+    "SandboxSettings",
     "Secret",
     "SpecOrigin",
     "Trigger",
@@ -84,6 +85,14 @@ class PathMount:
 
 
 @dataclass(frozen=True, slots=True)
+class SandboxSettings:
+    """What the sandboxed processes of an agent's tools have besides its paths: these variables, and so much memory each."""
+
+    environment: tuple[str, ...] = ()
+    memory_mb: int = 4096
+
+
+@dataclass(frozen=True, slots=True)
 class Secret:
     """A placeholder `${name}` that may be filled for these hosts; no hosts = every use asks a human."""
 
@@ -139,6 +148,8 @@ class AgentSpec:
     skills: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
     secrets: tuple[Secret, ...] = ()
+    sandbox: SandboxSettings | None = None
+    """None = custom tools run in this process, but those that ask for a sandbox."""
     notify: tuple[NotifyTarget, ...] = ()
     metadata: dict[str, Any] = field(default_factory=dict)
     source_path: str = ""
@@ -181,6 +192,8 @@ class AgentSpec:
         data["trigger"] = _with_tuples(Trigger, data["trigger"], ("paths", "ignore"))
         data["paths"] = tuple(PathMount(**p) for p in data["paths"])
         data["secrets"] = tuple(_with_tuples(Secret, s, ("hosts",)) for s in data["secrets"])
+        sandbox = data.get("sandbox")
+        data["sandbox"] = None if sandbox is None else _with_tuples(SandboxSettings, sandbox, ("environment",))
         data["notify"] = tuple(_with_tuples(NotifyTarget, n, ("events",)) for n in data["notify"])
         data["origin"] = None if data.get("origin") is None else SpecOrigin(**data["origin"])
         return cls(**data)

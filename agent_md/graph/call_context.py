@@ -6,19 +6,13 @@ order, and would give one question's answer to another.
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import hashlib
-import inspect
 import json
 import re
-import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from agent_md.errors import CallClosed, CancelRequested, ToolError, UnknownExecution
@@ -27,12 +21,13 @@ from agent_md.executions.ids import ExecutionId, RequestId
 from agent_md.executions.positions import Position
 from agent_md.executions.request_occurrences import first_id
 from agent_md.executions.requests import Answer, NewRequest, Request
-from agent_md.executions.states import CallState, RequestKind, RequestSource
+from agent_md.executions.states import RequestKind, RequestSource
 from agent_md.graph.run_context import RunContext
-from agent_md.sdk import Context, Pause, StepUnknown
+from agent_md.sdk import Context, Pause
 from agent_md.tools.base import Plan
+from agent_md.tools.steps import Strand, current_strand, in_step, run_step
 
-__all__ = ["PAUSE_SWALLOWED", "RunningCall", "StepFailed"]
+__all__ = ["PAUSE_SWALLOWED", "RunningCall"]
 
 PAUSE_SWALLOWED = (
     "the tool swallowed its own request, so nobody was asked: do not catch BaseException, "
@@ -41,22 +36,13 @@ PAUSE_SWALLOWED = (
 
 _RESULT_ID = re.compile(r"(\d{1,18})-(\d{1,9})\.(\d{1,9})")
 
-_in_step: contextvars.ContextVar[bool] = contextvars.ContextVar("agentmd_in_step", default=False)
-
-_Strand = asyncio.Task[Any] | threading.Thread
-"""What runs one piece of a tool's code after the other."""
-
-
-class StepFailed(ToolError):
-    """Stands for a kept exception of a step whose class cannot be made again; the text is the same."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Raised:
     """A pause that left `ask`. `late`: an earlier one had been dropped by then, as the tool went on after it."""
 
     pause: Pause
-    strand: _Strand
+    strand: Strand
     late: bool
 
 
@@ -144,17 +130,23 @@ class RunningCall:
             self._over = True
 
     def ask(self, kind: RequestKind, message: str, **fields: Any) -> Answer:
+        return self.ask_from(current_strand(), kind, message, fields, inside=in_step())
+
+    def ask_from(
+        self, strand: Strand, kind: RequestKind, message: str, fields: dict[str, Any], *, inside: bool
+    ) -> Answer:
+        """As `ask`, for code that runs on another strand than this, `inside` a step or not."""
         with self._lock:
             self._check_runs()
-            self._check_outside_step("a request was raised")
+            self._check_outside_step("a request was raised", inside)
             request = self._identify(kind, message, fields)
             self._seen.add(request.id)
             known = self._known.get(request.id)
             if known is not None and known.answer is not None:
                 return known.answer
             self.asked.append(request)
-            strand, pause = _current_strand(), Pause()
-            late = any(earlier.strand is strand or _has_ended(earlier.strand) for earlier in self._raised)
+            pause = Pause()
+            late = any(earlier.strand == strand or earlier.strand.has_ended() for earlier in self._raised)
             self._raised.append(_Raised(pause, strand, late))
         raise pause
 
@@ -162,8 +154,8 @@ class RunningCall:
         if self._over:
             raise Pause
 
-    def _check_outside_step(self, what: str) -> None:
-        if _in_step.get():
+    def _check_outside_step(self, what: str, inside: bool) -> None:
+        if inside:
             self._fault = f"{what} inside a step; do it before the step or after it"
             raise ToolError(self._fault)
 
@@ -188,9 +180,13 @@ class RunningCall:
         )
 
     def step(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        name = _name_of(function)
+        return run_step(self, function, args, kwargs)
+
+    def next_step(self, name: str, *, inside: bool) -> tuple[int, StepRecord | None]:
         with self._lock:
-            self._check_outside_step("another step was begun")  # a kept step would not begin it, and shift the others
+            self._check_outside_step(
+                "another step was begun", inside
+            )  # a kept one would not begin it, and shift the others
             number = self._next_step
             self._next_step += 1
             record = self._steps.get(number)
@@ -200,106 +196,17 @@ class RunningCall:
                     "the steps of a tool must come in the same order each time"
                 )
                 raise ToolError(self._fault)
-        if inspect.iscoroutinefunction(function):
-            return self._async_step(number, name, record, function, args, kwargs)
-        if record is not None:
-            return _kept(record)
-        with self._running_step(number, name):
-            result = function(*args, **kwargs)
-        return self._ended(number, result)
+            return number, record
 
-    async def _async_step(
-        self,
-        number: int,
-        name: str,
-        record: StepRecord | None,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        if record is not None:
-            return _kept(record)
-        with self._running_step(number, name):
-            result = await function(*args, **kwargs)
-        return self._ended(number, result)
-
-    @contextmanager
-    def _running_step(self, number: int, name: str) -> Iterator[None]:
+    def begin_step(self, number: int, name: str) -> None:
         with self._lock:
             self._check_runs()
             try:
                 self._run_context.journal.begin_step(self._call.position, number, name)
             except (CallClosed, CancelRequested) as ended:
                 raise Pause from ended  # as for what goes on after the end of its pass: it must not be swallowed
-        token = _in_step.set(True)
-        try:
-            yield
-        except Exception as error:
-            self._failed(number, error)
-            raise
-        finally:
-            _in_step.reset(token)
 
-    def _ended(self, number: int, result: Any) -> Any:
-        try:
-            kept = json.loads(json.dumps(result, allow_nan=False))
-        except (TypeError, ValueError) as error:
-            refused = TypeError(f"the result of a step must be JSON: {error}")
-            self._failed(number, refused)
-            raise refused from None
-        stored = self._run_context.redactor.value(kept)
-        self._run_context.journal.end_step(self._call.position, number, stored, None)
-        return kept
-
-    def _failed(self, number: int, error: Exception) -> None:
-        kind = type(error)
-        kept = {"module": kind.__module__, "name": kind.__qualname__, "args": _json_args(error), "text": str(error)}
-        stored = self._run_context.redactor.value(kept)
-        self._run_context.journal.end_step(self._call.position, number, None, stored)
-
-
-def _current_strand() -> _Strand:
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:  # no loop in this thread
-        task = None
-    return task or threading.current_thread()
-
-
-def _has_ended(strand: _Strand) -> bool:
-    return not strand.is_alive() if isinstance(strand, threading.Thread) else strand.done()
-
-
-def _name_of(function: Callable[..., Any]) -> str:
-    """The function as it is known over all passes, also after its module was edited or moved."""
-    module = sys.modules.get(getattr(function, "__module__", None) or "")
-    file = getattr(module, "__file__", None)
-    place = f"{Path(file).stem}." if file else ""
-    return place + getattr(function, "__qualname__", type(function).__qualname__)
-
-
-def _json_args(error: Exception) -> list[Any] | None:
-    try:
-        args: list[Any] = json.loads(json.dumps(list(error.args), allow_nan=False))
-    except (TypeError, ValueError):
-        return None
-    return args
-
-
-def _kept(record: StepRecord) -> Any:
-    if record.state is not CallState.FINISHED:
-        raise StepUnknown(f"the step {record.function} was started before and did not finish: it may have run")
-    if record.error is not None:
-        raise _kept_error(record.error)
-    return record.result
-
-
-def _kept_error(error: dict[str, Any]) -> Exception:
-    module = sys.modules.get(error["module"])  # never imported: what is stored must not load code
-    kind = getattr(module, error["name"], None)
-    if isinstance(kind, type) and issubclass(kind, Exception) and error["args"] is not None:
-        try:
-            return kind(*error["args"])
-        except Exception:
-            return StepFailed(error["text"])
-    return StepFailed(error["text"])
+    def end_step(self, number: int, result: Any, error: dict[str, Any] | None) -> None:
+        redactor = self._run_context.redactor
+        kept = None if error is None else redactor.value(error)
+        self._run_context.journal.end_step(self._call.position, number, redactor.value(result), kept)

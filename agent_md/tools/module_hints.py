@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -15,7 +16,9 @@ from agent_md.tools.builtin import BUILTIN_NAMES
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
-__all__ = ["awaited_requests", "instead_of", "never_made"]
+    from agent_md.tools.tool_modules import Source
+
+__all__ = ["asks_for_sandbox", "awaited_requests", "instead_of", "never_made"]
 
 _REQUESTS = ("interrupt", "request_choice", "request_confirmation", "request_input", "request_questions")
 _SDK = "agent_md.sdk"
@@ -114,3 +117,31 @@ def _request(function: ast.expr, names: dict[str, str]) -> str | None:
             return name
         case _:
             return None
+
+
+def asks_for_sandbox(source: Source) -> bool:
+    """Whether a module, or one of the folder that it imports, declares `tool_options(sandbox=True)`: it is not imported
+    then to find out."""
+    return any(_declares_sandbox(file.data) for file in source.files.values())
+
+
+@lru_cache(maxsize=512)
+def _declares_sandbox(data: bytes) -> bool:
+    try:
+        tree = ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    names = {"tool_options"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names |= {alias.asname for alias in node.names if alias.name == "tool_options" and alias.asname}
+    return any(
+        isinstance(node, ast.Call)
+        and (getattr(node.func, "attr", None) or getattr(node.func, "id", None)) in names
+        and any(given.arg == "sandbox" and not _is_false(given.value) for given in node.keywords)
+        for node in ast.walk(tree)
+    )
+
+
+def _is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is False

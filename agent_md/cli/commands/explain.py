@@ -46,7 +46,7 @@ def explain(
 
 def explained(app: App, spec: AgentSpec) -> Explanation:
     """The explanation of an agent as it would run now. Raises AgentFileInvalid if its tools cannot be loaded."""
-    from agent_md.tools.custom import CustomTool
+    from agent_md.tools.module_tool import ModuleTool
 
     tools = app.assembly.tools(spec)
     calls = [possible for name in sorted(tools) for possible in possible_verdicts(spec, facts_of(tools[name]))]
@@ -55,7 +55,7 @@ def explained(app: App, spec: AgentSpec) -> Explanation:
         spec,
         tuple(calls),
         "built in" if origin == "default" else origin,
-        custom=any(isinstance(tool, CustomTool) for tool in tools.values()),
+        custom=any(isinstance(tool, ModuleTool) for tool in tools.values()),
         problems=tuple(str(problem) for problem in app.preflight.problems(spec)),
         grants=_grants(app, spec),
         notes=(
@@ -78,10 +78,10 @@ def _grants(app: App, spec: AgentSpec) -> tuple[tuple[Grant, tuple[Drift, ...]],
 
 def facts_of(tool: Tool) -> ToolFacts:
     """What rules see of a tool."""
-    from agent_md.tools.custom import CustomTool
+    from agent_md.tools.module_tool import ModuleTool
 
     arguments: Mapping[str, Any] = tool.parameters.get("properties", {})
-    kind = Subjects.UNSURE if isinstance(tool, CustomTool) else _subjects_of(tool, arguments)
+    kind = Subjects.UNSURE if isinstance(tool, ModuleTool) else _subjects_of(tool, arguments)
     required = tool.parameters.get("required", ())
     return ToolFacts(tool.name, kind, frozenset(arguments), frozenset(required), tool.options.requires_approval)
 
