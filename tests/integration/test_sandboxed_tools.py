@@ -122,6 +122,9 @@ from agent_md.sdk import context, interrupt, request_choice, request_confirmatio
 PLACES = [{"question": "Where?", "header": "Place", "options": [
     {"label": "here", "description": ""}, {"label": "there", "description": ""}]}]
 
+async def asked(function, *args, **fields):
+    return function(*args, **fields)
+
 def note(text):
     with open("world.log", "a") as log:
         log.write(text + "\\n")
@@ -132,11 +135,11 @@ async def it() -> dict:
     """It."""
     first = step(note, "began")
     told = await asyncio.gather(
-        asyncio.to_thread(request_confirmation, "Sure?", tool_name="rm", tool_args={"path": "a"}),
-        asyncio.to_thread(request_input, "Which name?"),
-        asyncio.to_thread(request_choice, "Which colour?", ["red", "blue"]),
-        asyncio.to_thread(request_questions, PLACES),
-        asyncio.to_thread(interrupt, {"any": [1, None]}, response_schema={"type": "integer"}),
+        asked(request_confirmation, "Sure?", tool_name="rm", tool_args={"path": "a"}),
+        asked(request_input, "Which name?"),
+        asked(request_choice, "Which colour?", ["red", "blue"]),
+        asked(request_questions, PLACES),
+        asked(interrupt, {"any": [1, None]}, response_schema={"type": "integer"}),
     )
     where = context()
     try:
