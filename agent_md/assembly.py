@@ -150,7 +150,8 @@ class Assembly:
         from agent_md.tools.long_results import ResultRead
         from agent_md.tools.sandboxed_tool import ToolSandbox
 
-        tools: list[Tool] = list(builtin_tools(self.sandbox(spec), lambda path: hides(spec, path), self.tool_threads))
+        files = self.sandbox(spec)
+        tools: list[Tool] = list(builtin_tools(files, lambda path: hides(spec, path), self.tool_threads))
         for group in [[module] for module in spec.tools] if lenient else [list(spec.tools)]:
             try:
                 tools += load_custom_tools(
@@ -167,6 +168,7 @@ class Assembly:
                         always=spec.sandbox is not None,
                         surroundings="agent_md.graph.foreign_interrupt:foreign_interrupts",
                     ),
+                    files=files,
                 )
             except UsageError:
                 if not lenient:

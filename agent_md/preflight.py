@@ -127,9 +127,27 @@ class Preflight:
             return [f"{error}; until then every delivery is refused"]
         return []
 
+    def unasked(self, spec: AgentSpec) -> list[str]:
+        """A sentence about the tools of the agent that may change something without asking; none if there are none."""
+        from agent_md.agents.explained_rules import unasked_changes
+        from agent_md.tools.facts import facts_of
+
+        try:
+            tools = self._parts.tools(spec)
+        except UsageError:  # told by `problems`
+            return []
+        names = unasked_changes(spec, map(facts_of, tools.values()))
+        if not names:
+            return []
+        run = "runs" if len(names) == 1 else "run"
+        return [
+            f"{_listed(names)} {run} without asking, and may change something; `confirm` in {spec.source_path} makes such calls ask"
+        ]
+
     def notes(self, spec: AgentSpec) -> list[str]:
         """What keeps nothing from running, and is not as somebody who wrote it expects."""
         found = [text] if (text := without_effect(spec)) is not None else []
+        found += self.unasked(spec)
         if not spec.body.strip():
             found.append(
                 f"{spec.source_path} has no text below its settings: the model is not told what {spec.name} is for"
@@ -173,9 +191,12 @@ def without_effect(spec: AgentSpec) -> str | None:
     names = [name for name in _NOT_YET if getattr(spec, name)]
     if not names:
         return None
+    return f"{_listed(names)} of {spec.name} {'have' if len(names) > 1 else 'has'} no effect in this version"
+
+
+def _listed(names: list[str]) -> str:
     *others, last = names
-    listed = f"{', '.join(others)} and {last}" if others else last
-    return f"{listed} of {spec.name} {'have' if others else 'has'} no effect in this version"
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _place_of(rule: str, spec: AgentSpec) -> str:

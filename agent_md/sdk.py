@@ -64,6 +64,12 @@ class ToolOptions:
     timeout: float | None = None
     sandbox: bool = False
     """Whether it runs in a sandboxed process."""
+    reads: tuple[str, ...] | None = None
+    writes: tuple[str, ...] | None = None
+    """The files that its calls read and change: names of arguments that hold paths, paths and globs. None = it does not
+    say."""
+    covers: tuple[str, ...] = ()
+    """The files whose content an approval of a call covers too, named likewise."""
     return_direct: bool = False
     """Whether its result is the answer of the execution. Declared with LangChain's `@tool(return_direct=True)`."""
 
@@ -191,12 +197,19 @@ def tool_options(
     idempotent: bool = False,
     timeout: float | None = None,
     sandbox: bool = False,
+    reads: str | Sequence[str] | None = None,
+    writes: str | Sequence[str] | None = None,
+    covers: str | Sequence[str] = (),
 ) -> Callable[[F], F]:
     """Declares what a tool is, above or below `@tool`:
 
     `requires_approval`: a human confirms every call; `read_only`, `idempotent`: it may be run again after a crash;
     `timeout`: seconds after which a call is given up; `sandbox`: it runs, like all tools of its module, in a process of
-    its own that reaches only what the agent may. Raises ValueError for a timeout that is no number above 0.
+    its own that reaches only what the agent may; `reads`, `writes`: the files that a call reads and changes, for rules
+    such as `write(reports/*)`; `covers`: files whose content an approval covers too, so that a call does not run when they
+    were changed since. A file is named by the argument that holds its path (or a list of paths), by a path, or by a glob
+    in which `*` also stands for `/`. What is `read_only` writes nothing. Raises ValueError for a timeout that is no number
+    above 0 and for a `read_only` tool that writes, TypeError for files that are no texts.
     """
     if misplaced:
         raise TypeError(
@@ -204,7 +217,15 @@ def tool_options(
         )
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
         raise ValueError(f"timeout is {timeout!r}, expected a number of seconds above 0")
-    options = ToolOptions(requires_approval, read_only, idempotent, timeout, sandbox)
+    changed = () if writes is None and read_only else _files("writes", writes)
+    if read_only and changed:
+        raise ValueError(f"a read_only tool changes no files, and writes names some: {', '.join(changed)}")
+    options = ToolOptions(
+        *(requires_approval, read_only, idempotent, timeout, sandbox),
+        reads=_files("reads", reads),
+        writes=changed,
+        covers=_files("covers", covers) or (),
+    )
 
     def declare(target: F) -> F:
         function = getattr(target, "func", None) or getattr(target, "coroutine", None) or target
@@ -212,6 +233,15 @@ def tool_options(
         return target
 
     return declare
+
+
+def _files(name: str, given: Any) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    files = (given,) if isinstance(given, str) else given
+    if not isinstance(files, Sequence) or not all(isinstance(file, str) and file.strip() for file in files):
+        raise TypeError(f"{name} is {given!r}, expected the name of an argument, a path, or a list of these")
+    return tuple(files)
 
 
 def _call() -> CallContext:

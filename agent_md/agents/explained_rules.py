@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-from agent_md.agents.rules import EVERYTHING, Match, Rule, Verdict, concerns, decide, match, parse_rule
+from agent_md.agents.effects import UNKNOWN_EFFECTS, Effects, Match, Place
+from agent_md.agents.rules import EVERYTHING, Rule, Verdict, concerns, decide, match, may_lift, parse_rule
 from agent_md.agents.spec import AgentSpec
+from agent_md.executions.states import Decision
 
-__all__ = ["Possible", "Subjects", "ToolFacts", "possible_verdicts"]
+__all__ = ["Possible", "Subjects", "ToolFacts", "possible_verdicts", "unasked_changes"]
 
 _FRESH = "\ue000"
 """A character that no rule has."""
@@ -30,13 +32,15 @@ class Subjects(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ToolFacts:
-    """What rules see of a tool. `arguments` are the names of all it takes, `required` of those that are always there."""
+    """What rules see of a tool. `arguments` are the names of all it takes, `required` of those that are always there;
+    `effects` are those of a call, wherever they are."""
 
     name: str
     subjects: Subjects
     arguments: frozenset[str] = frozenset()
     required: frozenset[str] = frozenset()
     requires_approval: bool = False
+    effects: Effects = UNKNOWN_EFFECTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +52,20 @@ class Possible:
     unclear: bool = False
 
 
+def unasked_changes(spec: AgentSpec, tools: Iterable[ToolFacts]) -> list[str]:
+    """Which of the tools may change something without asking: names, or `some calls of NAME`, in order."""
+    found = []
+    for tool in sorted(tools, key=lambda tool: tool.name):
+        decisions = {possible.verdict.decision for possible in possible_verdicts(spec, tool)}
+        if Decision.RUN in decisions and tool.effects.writes != ():
+            found.append(tool.name if len(decisions) == 1 else f"some calls of {tool.name}")
+    return found
+
+
 class _Call(NamedTuple):
     args: dict[str, Any]
     subjects: tuple[str, ...] | None
+    effects: Effects
 
 
 def possible_verdicts(spec: AgentSpec, tool: ToolFacts) -> list[Possible]:
@@ -74,38 +89,56 @@ def possible_verdicts(spec: AgentSpec, tool: ToolFacts) -> list[Possible]:
 def _of_rule(spec: AgentSpec, tool: ToolFacts, source: str, text: str, others: list[_Call]) -> Iterator[Possible]:
     """What the rule itself decides when no other pattern fits: first of calls that fit it, then of unclear ones."""
     rule = Rule(EVERYTHING, tool.name) if text == EVERYTHING else parse_rule(text)
-    alone = _without_other_patterns(spec, tool, source, rule, others)
-    for call in _calls(tool, rule):
-        verdict = _decided(alone, tool, call)
-        if (verdict.source, verdict.rule) == (source, text):
-            fits = match(rule, tool.name, call.args, call.subjects, every=source == "auto_approve")
-            yield Possible(tool.name, verdict, unclear=fits is not Match.YES)
+    for lift in (None, *_other_lifts(spec, source, rule)):
+        alone = _without_other_patterns(spec, tool, source, rule, others, lift)
+        for call in _calls(tool, rule, lift):
+            verdict = _decided(alone, tool, call)
+            if (verdict.source, verdict.rule) == (source, text):
+                fits = match(
+                    *(rule, tool.name, call.args, call.subjects), effects=call.effects, every=source == "auto_approve"
+                )
+                yield Possible(tool.name, verdict, unclear=fits is not Match.YES)
+
+
+def _other_lifts(spec: AgentSpec, source: str, rule: Rule) -> Iterator[Rule]:
+    """Of a guard over effects: the rules that lift guards over the other effect, and leave this one."""
+    if source in _GUARDS and rule.effect is not None:
+        rules = [parse_rule(text) for text in spec.auto_approve if text != EVERYTHING]
+        yield from (each for each in rules if each.effect not in (None, rule.effect))
 
 
 def _decided(spec: AgentSpec, tool: ToolFacts, call: _Call) -> Verdict:
-    return decide(spec, tool.name, call.args, call.subjects, tool.requires_approval)
+    return decide(spec, tool.name, call.args, call.subjects, tool.requires_approval, effects=call.effects)
 
 
 def _without_other_patterns(
-    spec: AgentSpec, tool: ToolFacts, source: str, rule: Rule, others: list[_Call]
+    spec: AgentSpec, tool: ToolFacts, source: str, rule: Rule, others: list[_Call], lift: Rule | None
 ) -> AgentSpec:
-    """The agent with only the rules that have a say in every call that fits `rule`. A rule of `auto_approve` needs
-    something to lift: any guard stands for that."""
+    """The agent with only the rules that have a say in every call that fits `rule`, and `lift`. A rule of `auto_approve`
+    needs something to lift: any guard stands for that."""
 
     def has_a_say(name: str, text: str) -> bool:
         if text == EVERYTHING:
             return True
         other = parse_rule(text)
+        if lift is not None and name == "auto_approve" and other == lift:
+            return True
         if not concerns(other, tool.name):
             return False
         every = name == "auto_approve"
-        return other.pattern in (None, rule.pattern) or all(
-            match(other, tool.name, call.args, call.subjects, every=every) is not Match.NO for call in others
+        if other.effect is None and other.pattern is None:
+            return True
+        same = (other.effect, other.pattern) == (rule.effect, rule.pattern)
+        return same or all(
+            match(other, tool.name, call.args, call.subjects, effects=call.effects, every=every) is not Match.NO
+            for call in others
         )
 
     kept = {name: tuple(text for text in getattr(spec, name) if has_a_say(name, text)) for name in _SOURCES}
     if source == "auto_approve" and any(
-        concerns(parse_rule(text), tool.name) for name in _GUARDS for text in getattr(spec, name)
+        concerns(guard := parse_rule(text), tool.name) and may_lift(rule, guard)
+        for name in _GUARDS
+        for text in getattr(spec, name)
     ):
         kept["confirm"] = (tool.name,)
     return replace(
@@ -117,16 +150,25 @@ def _without_other_patterns(
     )
 
 
-def _calls(tool: ToolFacts, rule: Rule) -> Iterator[_Call]:
-    """Calls that fit the rule, if any can; then calls to which its pattern cannot be applied, if there are such."""
+def _calls(tool: ToolFacts, rule: Rule, lift: Rule | None) -> Iterator[_Call]:
+    """Calls that fit the rule, if any can; then calls to which its pattern cannot be applied, if there are such. What they
+    do besides fits `lift`."""
+    text = _fitting(rule.pattern or "*")
+    effects = tool.effects.at(text)
+    if lift is not None and lift.effect is not None:
+        effects = effects.with_places(lift.effect, tool.effects.at(_fitting(lift.pattern or "*")).of(lift.effect))
     if tool.subjects is Subjects.SUBJECTS:
-        yield _Call(dict.fromkeys(tool.arguments, ""), (_fitting(rule.pattern or ""),))
-        return
-    args: dict[str, Any] = dict.fromkeys(tool.required, _FRESH)
-    args |= {name: _fitting(glob) for name, glob in rule.arguments}
-    yield _Call(args, None)
+        yield _Call(dict.fromkeys(tool.arguments, ""), (text,), effects)
+    else:
+        args: dict[str, Any] = dict.fromkeys(tool.required, _FRESH)
+        args |= {name: _fitting(glob) for name, glob in rule.arguments}
+        yield _Call(args, None, effects)
+    fresh = dict.fromkeys(tool.required, _FRESH * (_LONGEST + 2))
     if tool.subjects is Subjects.UNSURE:
-        yield _Call(dict.fromkeys(tool.required, _FRESH * (_LONGEST + 2)), ())
+        yield _Call(fresh, (), effects)
+    places = None if rule.effect is None else tool.effects.of(rule.effect)
+    if rule.effect is not None and any(place.any_of for place in places or ()):
+        yield _Call(fresh, None, effects.with_places(rule.effect, (Place("*", any_of=True),)))
 
 
 def _others(spec: AgentSpec, tool: ToolFacts) -> Iterator[_Call]:
@@ -135,10 +177,11 @@ def _others(spec: AgentSpec, tool: ToolFacts) -> Iterator[_Call]:
     longest = max((text.count("?") for text in texts), default=0)
     for length in range(1, min(longest, _LONGEST) + 2):
         text = _FRESH * length
+        effects = tool.effects.at(text)
         if tool.subjects is Subjects.SUBJECTS:
-            yield _Call(dict.fromkeys(tool.arguments, ""), (text,))
+            yield _Call(dict.fromkeys(tool.arguments, ""), (text,), effects)
         else:
-            yield _Call(dict.fromkeys(tool.required, text), None)
+            yield _Call(dict.fromkeys(tool.required, text), None, effects)
 
 
 def _fitting(glob: str) -> str:

@@ -9,8 +9,10 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agent_md.agents.effects import UNKNOWN_EFFECTS, Effects, Place
 from agent_md.agents.rules import Match, Rule, RuleInvalid, argument_text, glob_fits, match, parse_rule
 from agent_md.executions.grants import GrantOffer
+from agent_md.executions.states import EffectKind
 
 __all__ = ["checked_rule", "fits", "proposed_rule"]
 
@@ -18,9 +20,15 @@ _LONGEST = 500
 """Characters of a proposed rule: people have to read it."""
 
 
-def fits(rule: str, tool: str, args: dict[str, Any], subjects: Sequence[str] | None) -> bool:
+def fits(
+    rule: str,
+    tool: str,
+    args: dict[str, Any],
+    subjects: Sequence[str] | None,
+    effects: Effects = UNKNOWN_EFFECTS,
+) -> bool:
     """Whether the rule of a grant fits a call. One that cannot be applied to it does not."""
-    return match(parse_rule(rule), tool, args, subjects) is Match.YES
+    return match(parse_rule(rule), tool, args, subjects, effects=effects) is Match.YES
 
 
 def proposed_rule(
@@ -46,19 +54,31 @@ def proposed_rule(
 def checked_rule(text: str, offer: GrantOffer, tool: str, args: dict[str, Any]) -> str:
     """The rule that was given instead of the offered one. Raises RuleInvalid unless it fits the call that was asked
     about, and no call that the offered one does not fit."""
-    rule = parse_rule(text)
-    if not _is_within(rule, parse_rule(offer.rule), offer.subjects):
+    rule, effects = parse_rule(text), _effects(offer)
+    if not _is_within(rule, parse_rule(offer.rule), offer):
         raise RuleInvalid(f'"{text}" allows more than "{offer.rule}"; give that rule, or a narrower one')
-    if match(rule, tool, args, offer.subjects) is not Match.YES:
+    if match(rule, tool, args, offer.subjects, effects=effects) is not Match.YES:
         raise RuleInvalid(f'"{text}" does not fit the call that was asked about; "{offer.rule}" does')
     return text.strip()
 
 
-def _is_within(rule: Rule, widest: Rule, subjects: Sequence[str] | None) -> bool:
-    """Whether every call that `rule` fits is one that `widest` fits. That one has no wildcard but a `*` at its end."""
+def _effects(offer: GrantOffer) -> Effects:
+    """What is known of the effects of the call that was asked about: those that its subjects are."""
+    places = None if offer.subjects is None else tuple(map(Place, offer.subjects))
+    return Effects(
+        reads=places if offer.effect is EffectKind.READ else None,
+        writes=places if offer.effect is EffectKind.WRITE else None,
+    )
+
+
+def _is_within(rule: Rule, widest: Rule, offer: GrantOffer) -> bool:
+    """Whether every call that `rule` fits is one that `widest` fits. That one has no wildcard but a `*` at its end. A rule
+    over effects is taken as one for the tool that was asked about, since a grant holds for that alone."""
+    if rule.effect is not None and rule.effect is offer.effect:
+        return widest.pattern is not None and rule.pattern is not None and glob_fits(widest.pattern, rule.pattern)
     if rule.tool != widest.tool or widest.pattern is None or rule.pattern is None:
         return rule.tool == widest.tool and widest.pattern is None
-    if subjects is None:
+    if offer.subjects is None:
         return set(widest.arguments) <= set(rule.arguments)
     return glob_fits(widest.pattern, rule.pattern)
 

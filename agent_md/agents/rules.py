@@ -10,22 +10,26 @@ example one without `name=` for a tool that has no subjects, never approves: as 
 
 A guard or a denial of `file_read` with a pattern holds for whatever takes content from such a file: the source of a move,
 which could be read at its new place, and an edit, whose errors say what is there.
+
+`read(GLOB)` and `write(GLOB)` are rules over effects: they fit the calls of every tool that reads or writes there. A tool
+that does not say what it reads or writes is to them as a call to which a pattern cannot be applied. In `auto_approve` such
+a rule lifts no guard over the other effect: what may be written is no reason to read.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import unicodedata
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from agent_md.agents.effects import UNKNOWN_EFFECTS, Effects, Match, Place, match_effects
+from agent_md.agents.globs import glob_fits
 from agent_md.agents.names import nearest
 from agent_md.agents.spec import AgentSpec
 from agent_md.errors import UsageError
-from agent_md.executions.states import Decision
+from agent_md.executions.states import Decision, EffectKind
 
 __all__ = [
     "Match",
@@ -36,8 +40,10 @@ __all__ = [
     "concerns",
     "decide",
     "glob_fits",
+    "has_effect_rules",
     "hides",
     "match",
+    "may_lift",
     "parse_rule",
     "unknown_tools",
 ]
@@ -49,20 +55,16 @@ _READ = "file_read"
 _READING = frozenset({"file_move", "file_edit"})
 """Tools that take content from their first subject, as `file_read` does."""
 
+_EFFECTS = frozenset(EffectKind)
+
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _ARGUMENT = re.compile(r"(?:^|,\s*)([A-Za-z_]\w*)=")
+_ANOTHER_RULE = re.compile(r"(?:\s*[,;|&+]\s*|\s+(?:and|or)?\s*)[A-Za-z_][\w.-]*\s*\(")
+"""What stands behind the closing bracket of a rule when another one follows."""
 
 
 class RuleInvalid(UsageError):
     """The text is not a rule."""
-
-
-class Match(StrEnum):
-    """Whether a rule fits a call. `UNCLEAR` = its pattern cannot be applied to this call."""
-
-    YES = "yes"
-    NO = "no"
-    UNCLEAR = "unclear"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,11 @@ class Rule:
     tool: str
     pattern: str | None = None
     arguments: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def effect(self) -> EffectKind | None:
+        """What it is about, of all tools; None = it is about calls of one tool."""
+        return EffectKind(self.tool) if self.tool in _EFFECTS else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +101,17 @@ class _Call:
     args: dict[str, Any]
     subjects: Sequence[str] | None
     given: dict[str, Any] | None = None
+    effects: Effects = UNKNOWN_EFFECTS
 
     def match(self, text: str, *, every: bool) -> Match:
-        return match(parse_rule(text), self.tool, self.args, self.subjects, given=self.given, every=every)
+        rule = parse_rule(text)
+        return match(rule, self.tool, self.args, self.subjects, given=self.given, effects=self.effects, every=every)
 
 
 def parse_rule(text: str) -> Rule:
     """The rule that the text is. Raises RuleInvalid saying what is wrong; whether the tool exists is not checked."""
     name, opened, rest = text.strip().partition("(")
-    if "," in name or re.search(r"\)\s*,[^)]*$", rest):
+    if "," in name or re.search(r"\)\s*,[^)]*$", rest) or _goes_on(rest):
         raise RuleInvalid(f'"{text}" is not one rule; put each rule on a line of its own that starts with -')
     if name == EVERYTHING:
         raise RuleInvalid(f'"{text}" is not a tool; only auto_approve takes "*", on its own')
@@ -118,6 +127,18 @@ def parse_rule(text: str) -> Rule:
     return Rule(text, name, pattern, _arguments(pattern))
 
 
+def _goes_on(text: str) -> bool:
+    """Whether another rule begins behind the bracket that closes the one of which this is the rest."""
+    depth = 0
+    for at, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if depth < 0:
+            depth = 0
+            if _ANOTHER_RULE.match(text, at + 1):
+                return True
+    return False
+
+
 def match(
     rule: Rule,
     tool: str,
@@ -125,14 +146,17 @@ def match(
     subjects: Sequence[str] | None,
     *,
     given: dict[str, Any] | None = None,
+    effects: Effects = UNKNOWN_EFFECTS,
     every: bool = True,
 ) -> Match:
     """Whether the rule fits a call of `tool`.
 
     `subjects` are those of the call, None = its arguments: as the tool gets them, and as they were `given`. With
-    `every` all subjects, or both forms of the arguments, must match, else one is enough. An argument that the call does
-    not have is no match.
+    `every` all subjects, effects, or both forms of the arguments, must match, else one is enough. An argument that the
+    call does not have is no match.
     """
+    if rule.effect is not None:
+        return match_effects(rule.effect, rule.pattern, effects, every=every)
     if rule.tool != tool:
         return _match_reading(rule, tool, subjects) if not every and concerns(rule, tool) else Match.NO
     if rule.pattern is None:
@@ -149,7 +173,11 @@ def match(
 
 def concerns(rule: Rule, tool: str) -> bool:
     """Whether the rule can fit calls of `tool`, as a guard or a denial."""
-    return rule.tool == tool or (rule.tool == _READ and rule.pattern is not None and tool in _READING)
+    return (
+        rule.tool == tool
+        or rule.effect is not None
+        or (rule.tool == _READ and rule.pattern is not None and tool in _READING)
+    )
 
 
 def _match_reading(rule: Rule, tool: str, subjects: Sequence[str] | None) -> Match:
@@ -166,28 +194,39 @@ def decide(
     subjects: Sequence[str] | None,
     requires_approval: bool,
     given: dict[str, Any] | None = None,
+    effects: Effects = UNKNOWN_EFFECTS,
 ) -> Verdict:
     """What to do with a proposed call of an agent, and by which rule.
 
-    `requires_approval` is what the tool declares of itself; `subjects` and `given` as in `match`.
+    `requires_approval` is what the tool declares of itself; `subjects`, `given` and `effects` as in `match`.
     """
-    call = _Call(tool, args, subjects, given)
-    denial, rule = _first(spec.deny, call)
+    call = _Call(tool, args, subjects, given, effects)
+    denial, rule = _first(spec.deny, replace(call, effects=effects.to_be_denied()))
     if denial is Match.YES:
         return Verdict(Decision.REFUSE, "deny", rule)
     if denial is Match.UNCLEAR:
         return Verdict(Decision.ASK, "deny", rule)
-    guard = _guard(spec, call, requires_approval)
-    if guard is None:
-        return Verdict(Decision.RUN)
-    lifted = _lifted(spec.auto_approve, call)
-    return guard if lifted is None else Verdict(Decision.RUN, "auto_approve", lifted)
+    guards = list(_guards(spec, call, requires_approval))
+    lifts = [text for text in spec.auto_approve if text == EVERYTHING or call.match(text, every=True) is Match.YES]
+    lifted = [next((text for text in lifts if _lifts(text, guard)), None) for guard in guards]
+    if None in lifted:
+        return guards[lifted.index(None)]
+    return Verdict(Decision.RUN, "auto_approve", lifted[0]) if lifted else Verdict(Decision.RUN)
 
 
 def hides(spec: AgentSpec, path: str) -> bool:
-    """Whether a `deny` rule with a pattern keeps `file_read` or `file_glob` from the file with this subject."""
-    rules = [text for text in spec.deny if parse_rule(text).pattern is not None]
-    return any(_first(rules, _Call(tool, {}, (path,)))[0] is Match.YES for tool in ("file_read", "file_glob"))
+    """Whether a `deny` rule over reads, or with a pattern for `file_read` or `file_glob`, keeps these two from the file
+    with this subject."""
+    rules = [text for text in spec.deny if (rule := parse_rule(text)).pattern is not None or rule.effect is not None]
+    effects = Effects(reads=(Place(path),), writes=())
+    calls = [_Call(tool, {}, (path,), effects=effects) for tool in ("file_read", "file_glob")]
+    return any(_first(rules, call)[0] is Match.YES for call in calls)
+
+
+def has_effect_rules(spec: AgentSpec) -> bool:
+    """Whether a rule that guards or denies is one over effects."""
+    rules = (*spec.deny, *spec.confirm, *spec.confirm_tools)
+    return any(parse_rule(text).effect is not None for text in rules)
 
 
 def unknown_tools(
@@ -203,15 +242,26 @@ def unknown_tools(
 
 
 def _unknown(rule: str, known: Collection[str]) -> bool:
-    return rule != EVERYTHING and parse_rule(rule).tool not in known
+    return rule != EVERYTHING and (parsed := parse_rule(rule)).effect is None and parsed.tool not in known
 
 
-def _guard(spec: AgentSpec, call: _Call, requires_approval: bool) -> Verdict | None:
+def _guards(spec: AgentSpec, call: _Call, requires_approval: bool) -> Iterator[Verdict]:
+    """What asks, in the order in which rules are looked at."""
     for source, rules in (("confirm", spec.confirm), ("confirm_tools", spec.confirm_tools)):
-        found, rule = _first(rules, call)
-        if found is not Match.NO:
-            return Verdict(Decision.ASK, source, rule)
-    return Verdict(Decision.ASK, "requires_approval") if requires_approval else None
+        fits = [(call.match(text, every=False), text) for text in rules]
+        for wanted in (Match.YES, Match.UNCLEAR):
+            yield from (Verdict(Decision.ASK, source, text) for found, text in fits if found is wanted)
+    if requires_approval:
+        yield Verdict(Decision.ASK, "requires_approval")
+
+
+def _lifts(rule: str, guard: Verdict) -> bool:
+    return rule == EVERYTHING or guard.rule is None or may_lift(parse_rule(rule), parse_rule(guard.rule))
+
+
+def may_lift(rule: Rule, guard: Rule) -> bool:
+    """Whether a rule of `auto_approve` may lift a guard: unless they are over different effects."""
+    return len({rule.effect, guard.effect} - {None}) < 2
 
 
 def _first(rules: Iterable[str], call: _Call) -> tuple[Match, str | None]:
@@ -224,13 +274,6 @@ def _first(rules: Iterable[str], call: _Call) -> tuple[Match, str | None]:
         if found is Match.UNCLEAR:
             unclear = unclear or text
     return (Match.UNCLEAR, unclear) if unclear else (Match.NO, None)
-
-
-def _lifted(rules: Iterable[str], call: _Call) -> str | None:
-    for text in rules:
-        if text == EVERYTHING or call.match(text, every=True) is Match.YES:
-            return text
-    return None
 
 
 def _arguments(pattern: str) -> tuple[tuple[str, str], ...]:
@@ -276,27 +319,3 @@ def _whole(value: Any) -> Any:
 
 def _yes(value: bool) -> Match:
     return Match.YES if value else Match.NO
-
-
-def glob_fits(pattern: str, text: str) -> bool:
-    """Whether the whole text fits. Takes time in proportion to the text for each `*`, never more."""
-    text = unicodedata.normalize("NFC", text)
-    first, *rest = unicodedata.normalize("NFC", pattern).split("*")
-    if not rest:
-        return _piece(first).fullmatch(text) is not None
-    if not _piece(first).match(text):
-        return False
-    position = len(first)
-    *middle, last = rest
-    for piece in middle:
-        found = _piece(piece).search(text, position)
-        if found is None:
-            return False
-        position = found.end()
-    tail = len(text) - len(last)
-    return tail >= position and _piece(last).fullmatch(text, tail) is not None
-
-
-def _piece(glob: str) -> re.Pattern[str]:
-    """A glob without `*`: as long as what it matches."""
-    return re.compile("".join("." if char == "?" else re.escape(char) for char in glob), re.DOTALL)

@@ -19,8 +19,8 @@ _SPECIAL_WORDS = re.compile(r"(?:y|n|yes|no|on|off|true|false|null|none)", re.IG
 _ARGUMENT = re.compile(r"\$(?:\$|(?P<place>ARGUMENTS(?![A-Za-z0-9_])|[1-9][0-9]{0,3}(?![0-9])))")
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
-_ASKS_MORE = "# confirm: [file_edit]                      ask before these calls too\n"
-_ASKS = "confirm: [file_write]                       # ask before these calls\n"
+_ASKS_MORE = "confirm: [file_edit, file_move]             # ask before these calls too\n"
+_ASKS = "confirm: [file_write, file_edit, file_move] # ask before these calls\n"
 _RULES = """\
 # auto_approve: ["file_write(notes/*)"]     do not ask about these after all
 # deny: ["file_delete(keep/*)"]             refuse these, and do not ask

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 
 from agent_md.agents.spec import AgentSpec
@@ -11,6 +12,7 @@ from agent_md.cli.terminal.output import note, remark
 from agent_md.executions.execution import Execution
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.states import Status
+from agent_md.process.standard_streams import person
 from agent_md.visible_text import counted, one_line
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "NO_SERVER",
     "abandoned_among",
     "tell_earlier",
+    "tell_unasked",
     "triggers_idle",
     "warn_unavailable",
     "without_server",
@@ -55,6 +58,13 @@ def warn_unavailable(app: App, agent: str) -> None:
     text = without_effect(spec)
     for told in [*([] if text is None else [text]), *without_server(app, spec)]:
         remark(f"note: {told}")
+
+
+def tell_unasked(app: App, spec: AgentSpec) -> None:
+    """Says on a terminal, at the first run of an agent, which of its tools may change something without asking."""
+    if person(sys.stderr).isatty() and len(app.store.executions(agent=spec.name, limit=2)) == 1:
+        for text in app.preflight.unasked(spec):
+            remark(f"note: {text}")
 
 
 def tell_earlier(app: App, execution: Execution, *, hint: str = "") -> None:

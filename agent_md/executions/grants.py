@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NewType
 
+from agent_md.executions.states import EffectKind
+
 if TYPE_CHECKING:
     from agent_md.executions.execution import Execution
     from agent_md.executions.ids import ExecutionId
@@ -56,6 +58,8 @@ class GrantOffer:
     rule: str
     tool_digest: str
     subjects: tuple[str, ...] | None = None
+    effect: EffectKind | None = None
+    """What the call does to all files that are its subjects, if they are files: a rule over it means the same calls."""
 
 
 @dataclass(frozen=True, slots=True)

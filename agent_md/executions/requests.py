@@ -13,7 +13,17 @@ from agent_md.executions.ids import ExecutionId, RequestId
 from agent_md.executions.positions import Position
 from agent_md.executions.states import Outcome, RequestKind, RequestSource
 
-__all__ = ["Answer", "CallEffect", "NewRequest", "Preview", "Request", "RequestContent", "Retraction", "ToolSource"]
+__all__ = [
+    "Answer",
+    "CallEffect",
+    "CoveredFile",
+    "NewRequest",
+    "Preview",
+    "Request",
+    "RequestContent",
+    "Retraction",
+    "ToolSource",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +52,14 @@ class ToolSource:
     digest: str
 
 
+@dataclass(frozen=True, slots=True)
+class CoveredFile:
+    """A file that a custom tool declares its approvals to cover: its path, and what was in it: a digest, or `absent`."""
+
+    path: str
+    state: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContent:
     """What a human is asked, by which call. What its kind lacks is None."""
@@ -58,6 +76,8 @@ class RequestContent:
     """For a tool: of the action that was running when it asked. None in requests of older versions."""
     tool_source: ToolSource | None = None
     """Of a custom tool: what its source was. None for other tools, and in requests of older versions."""
+    covered: tuple[CoveredFile, ...] = ()
+    """Of the gate: the files whose content an approval covers too, as they were."""
     occurrence: int = 0
     """How often the question was asked before: of the gate, by this call; of a tool, in one pass of it and after
     retractions."""

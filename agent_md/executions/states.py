@@ -13,6 +13,7 @@ __all__ = [
     "CallState",
     "Decision",
     "Drift",
+    "EffectKind",
     "EventType",
     "Outcome",
     "RequestKind",
@@ -92,6 +93,13 @@ class Drift(StrEnum):
     AGENT_FILE = "agent_file"
     CONFIG = "config"
     TOOL = "tool"
+
+
+class EffectKind(StrEnum):
+    """What a call does to a file; also the name of rules over it, `read(GLOB)` and `write(GLOB)`."""
+
+    READ = "read"
+    WRITE = "write"
 
 
 class CallState(StrEnum):

@@ -11,6 +11,7 @@ from typing import Any
 
 from langchain_core.messages.tool import ToolCall
 
+from agent_md.agents.effects import Effects, Place
 from agent_md.agents.grant_rules import fits, proposed_rule
 from agent_md.agents.rules import Verdict, decide
 from agent_md.agents.spec import AgentSpec
@@ -21,7 +22,7 @@ from agent_md.executions.ids import ExecutionId, RequestId
 from agent_md.executions.positions import Position
 from agent_md.executions.request_occurrences import id_of_occurrence
 from agent_md.executions.requests import NewRequest
-from agent_md.executions.states import Decision, RequestKind, RequestSource
+from agent_md.executions.states import Decision, EffectKind, RequestKind, RequestSource
 from agent_md.graph.call_outcomes import tool_errors
 from agent_md.tools.base import Plan, Tool, tool_digest
 
@@ -86,35 +87,60 @@ def _decide(
     with tool_errors(tool):
         args = tool.validate(call["args"])
         subjects = tool.subjects(args)  # once: what it names may be changed by somebody
-        verdict = _by_rules(spec, tool, args, call["args"], subjects)
+        effects = tool.effects(args)
+        verdict = _by_rules(spec, tool, args, call["args"], subjects, effects)
         if verdict.decision is Decision.REFUSE:
             raise ToolError(f"{tool.name} is {NOT_ALLOWED}")
         if verdict.decision is Decision.RUN:
             return args, None, ()
         plan = tool.plan(args)
-        offer, rule = offer_of(tool, args, plan, subjects), _rule_of(verdict)
+        offer, rule = offer_of(tool, args, plan, subjects, effects), _rule_of(verdict)
         request = confirmation(spec, execution_id, position, tool, args, plan, offer=offer, rule=rule)
         if verdict.source not in _LIFTED_BY_GRANTS:
             return args, request, ()
         digest = tool_digest(tool, plan)
         usable = [grant for grant in grants if grant.tool_digest == digest]
-        return args, request, tuple(grant.id for grant in usable if fits(grant.rule, tool.name, args, subjects))
+        return (
+            args,
+            request,
+            tuple(grant.id for grant in usable if fits(grant.rule, tool.name, args, subjects, effects)),
+        )
 
 
 def _by_rules(
-    spec: AgentSpec, tool: Tool, args: dict[str, Any], given: dict[str, Any], subjects: Sequence[str] | None
+    spec: AgentSpec,
+    tool: Tool,
+    args: dict[str, Any],
+    given: dict[str, Any],
+    subjects: Sequence[str] | None,
+    effects: Effects,
 ) -> Verdict:
-    return decide(spec, tool.name, args, subjects, tool.options.requires_approval, given)
+    return decide(spec, tool.name, args, subjects, tool.options.requires_approval, given, effects)
 
 
 def _rule_of(verdict: Verdict) -> str | None:
     return ": ".join(filter(None, (verdict.source, verdict.rule))) or None
 
 
-def offer_of(tool: Tool, args: dict[str, Any], plan: Plan, subjects: tuple[str, ...] | None) -> GrantOffer | None:
-    """What may be allowed from now on with an approval of this action; None if no rule can say it."""
+def offer_of(
+    tool: Tool, args: dict[str, Any], plan: Plan, subjects: tuple[str, ...] | None, effects: Effects
+) -> GrantOffer | None:
+    """What may be allowed from now on with an approval of this action; None if no rule can say it, or if an approval
+    covers the content of files, since it is not known what they will hold."""
+    if tool.options.covers:
+        return None
     rule = proposed_rule(tool.name, args, subjects, schema=tool.parameters, paths=tool.subjects_are_paths)
-    return None if rule is None else GrantOffer(rule, tool_digest(tool, plan), subjects)
+    if rule is None:
+        return None
+    return GrantOffer(rule, tool_digest(tool, plan), subjects, _effect_on(subjects, effects))
+
+
+def _effect_on(subjects: tuple[str, ...] | None, effects: Effects) -> EffectKind | None:
+    """What the call does to all its subjects, if these are files."""
+    places = None if subjects is None else tuple(map(Place, subjects))
+    if places and effects.writes == places:
+        return EffectKind.WRITE
+    return EffectKind.READ if places and effects.reads == places and not effects.writes else None
 
 
 def confirmation(
@@ -141,6 +167,7 @@ def confirmation(
         message=message if why is None else f"{message} ({why})",
         digest=plan.digest,
         tool_source=plan.source,
+        covered=plan.covered,
         tool_name=tool.name,
         tool_args=args,
         preview=plan.preview,
@@ -172,6 +199,7 @@ def edited_plan(spec: AgentSpec, tools: Mapping[str, Tool], tool_name: str, args
     tool = _tool(tools, tool_name)
     with tool_errors(tool):
         checked = tool.validate(args)
-        if _by_rules(spec, tool, checked, args, tool.subjects(checked)).decision is Decision.REFUSE:
+        verdict = _by_rules(spec, tool, checked, args, tool.subjects(checked), tool.effects(checked))
+        if verdict.decision is Decision.REFUSE:
             raise InvalidArguments(f"{tool_name} with these arguments is {NOT_ALLOWED}")
         return tool.plan(checked)

@@ -13,6 +13,7 @@ from agent_md.agents.spec import AgentSpec
 from agent_md.executions.execution import Execution, Usage
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.spending import Budget
+from agent_md.graph.side_by_side import SideBySide
 from agent_md.ports.journal import Journal
 from agent_md.ports.progress import ProgressSink
 from agent_md.ports.store import Store
@@ -54,6 +55,8 @@ class RunContext:
     """Frees what the drive opened, on its event loop."""
     redactor: Redactor = field(default_factory=Redactor)
     """Takes secrets out of whatever is stored, shown and sent."""
+    side_by_side: SideBySide = field(default_factory=SideBySide)
+    """Which of its calls run at the same time."""
     leave: Callable[[], bool] = lambda: False
     """Whether the drive is to end before the next model call, by HandedOver."""
 

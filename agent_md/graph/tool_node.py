@@ -37,6 +37,7 @@ from agent_md.graph.messages import placeholder, to_stored, tool_message
 from agent_md.graph.redacting import redacted_request
 from agent_md.graph.run_context import RunContext
 from agent_md.graph.state import CallTask
+from agent_md.graph.what_changed import Reason, because, changed
 from agent_md.sdk import Pause, StepUnknown, current_call
 from agent_md.tools.base import CutOff, Plan, SettledState, TargetChanged, Tool, tool_digest
 from agent_md.tools.builtin import RESERVED_NAMES
@@ -147,7 +148,7 @@ class ToolNode:
             if isinstance(settled, End):
                 return settled
             if settled is SettledState.CHANGED:
-                return await self._ask_anew(call, tool, call.args, gate, _changed("by someone else while the call ran"))
+                return await self._ask_anew(call, tool, call.args, gate, changed("by someone else while the call ran"))
         if gate:
             return await self._run_approved(call, tool, requests, gate)
         if asks or call.decision is Decision.ASK:
@@ -163,17 +164,17 @@ class ToolNode:
             try:
                 args, plan = await self._planned(tool, call.args)
                 if asked_by - {plan.digest}:  # the answers were given to another action than this one
-                    return await self._ask_anew(call, tool, call.args, [], _changed("since it asked"))
+                    return await self._ask_anew(call, tool, call.args, [], changed("since it asked"))
                 if grant_id is not None:
                     self._check_grant(grant_id, tool, plan)
                 return await self._perform(call, tool, args, plan, requests, grant_id)
             except GrantLapsed as lapsed:
-                return await self._ask_anew(call, tool, call.args, [], _because(str(lapsed)))
+                return await self._ask_anew(call, tool, call.args, [], because(str(lapsed)))
             except TargetChanged as error:
-                changed = error
+                last = error
             except ToolError as error:
                 return failed(error)
-        return failed(changed)
+        return failed(last)
 
     def _check_grant(self, grant_id: GrantId, tool: Tool, plan: Plan) -> None:
         """Raises GrantLapsed unless the tool is the one that the grant was given for."""
@@ -200,15 +201,17 @@ class ToolNode:
             pass
         except ToolError as error:
             return failed(error)
-        return await self._ask_anew(call, tool, given, gate, _changed("since this was approved"))
+        return await self._ask_anew(
+            call, tool, given, gate, changed("since this was approved", None if edited else request)
+        )
 
     async def _ask_anew(
-        self, call: Call, tool: Tool, given: dict[str, Any], gate: list[Request], why: Callable[[Plan], str]
+        self, call: Call, tool: Tool, given: dict[str, Any], gate: list[Request], why: Reason
     ) -> End | _Ask:
         """A request for the action as it is now; `why` says what is new about it."""
         try:
             args, plan = await self._planned(tool, given)
-            offer = await self._aside(tool, lambda: offer_of(tool, args, plan, tool.subjects(args)))
+            offer = await self._aside(tool, lambda: offer_of(tool, args, plan, tool.subjects(args), tool.effects(args)))
         except ToolError as error:
             return failed(error)
         request = confirmation(
@@ -231,6 +234,18 @@ class ToolNode:
     ) -> End | _Ask:
         """One pass of the tool; `started` is stored before it. When nothing was done it raises TargetChanged,
         AnswerRetracted, and GrantLapsed when the grant does not allow it any more."""
+        async with self._run_context.side_by_side.running(alone=bool(plan.covered)):
+            return await self._perform_now(call, tool, args, plan, requests, grant_id)
+
+    async def _perform_now(
+        self,
+        call: Call,
+        tool: Tool,
+        args: dict[str, Any],
+        plan: Plan,
+        requests: Sequence[Request],
+        grant_id: GrantId | None,
+    ) -> End | _Ask:
         running = RunningCall(self._run_context, call, plan, requests)
         self._run_context.journal.start_call(
             call.position, args, plan.effect, answered=_ids(requests), grant_id=grant_id
@@ -273,21 +288,6 @@ class ToolNode:
 
         result: T = await self._run_context.aside(guarded)
         return result
-
-
-def _because(text: str) -> Callable[[Plan], str]:
-    return lambda _: text
-
-
-def _changed(since: str) -> Callable[[Plan], str]:
-    """What is new about an action whose target was changed."""
-
-    def why(plan: Plan) -> str:
-        target = plan.preview.resolved if plan.preview else None
-        changed = "is gone, and would be made as a new file: it was removed" if plan.makes_file else "was changed"
-        return f"{target or 'its source'} {changed} {since}"
-
-    return why
 
 
 def _ids(requests: Sequence[Request]) -> list[RequestId]:

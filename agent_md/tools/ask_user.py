@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from agent_md import sdk
+from agent_md.agents.effects import NO_EFFECTS, Effects
 from agent_md.executions.answers import denial_text
 from agent_md.executions.requests import CallEffect
 from agent_md.executions.states import Outcome, RequestKind
@@ -34,7 +35,7 @@ class AskUser:
             "multi": {"type": "boolean", "description": "Only with kind choice: several options may be picked."},
         },
     )
-    options = ToolOptions(idempotent=True)
+    options = ToolOptions(idempotent=True, reads=(), writes=())
     subjects_are_paths = False
 
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
@@ -45,6 +46,9 @@ class AskUser:
 
     def subjects(self, args: dict[str, Any]) -> None:
         return None
+
+    def effects(self, args: dict[str, Any]) -> Effects:
+        return NO_EFFECTS
 
     def plan(self, args: dict[str, Any]) -> Plan:
         return Plan(digest=action_digest(self.name, args))

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from agent_md import sdk
+from agent_md.agents.effects import NO_EFFECTS, Effects
 from agent_md.executions.questions import QUESTIONS_SCHEMA, checked_questions
 from agent_md.executions.requests import CallEffect
 from agent_md.tools.arguments import action_digest, check_arguments, object_schema, refuse_arguments
@@ -32,7 +33,7 @@ class AskUserQuestion:
         "question to answer."
     )
     parameters = object_schema({"questions": QUESTIONS_SCHEMA})
-    options = ToolOptions(idempotent=True)
+    options = ToolOptions(idempotent=True, reads=(), writes=())
     subjects_are_paths = False
 
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
@@ -44,6 +45,9 @@ class AskUserQuestion:
 
     def subjects(self, args: dict[str, Any]) -> None:
         return None
+
+    def effects(self, args: dict[str, Any]) -> Effects:
+        return NO_EFFECTS
 
     def plan(self, args: dict[str, Any]) -> Plan:
         return Plan(digest=action_digest(self.name, args))

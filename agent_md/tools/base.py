@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
+from agent_md.agents.effects import Effects
 from agent_md.errors import ToolError
-from agent_md.executions.requests import CallEffect, Preview, ToolSource
+from agent_md.executions.requests import CallEffect, CoveredFile, Preview, ToolSource
 from agent_md.sdk import ToolOptions
 
 __all__ = [
@@ -42,6 +43,8 @@ class Plan:
     """Whether its target does not exist and would be made."""
     source: ToolSource | None = None
     """For a custom tool: the source that the digest covers."""
+    covered: tuple[CoveredFile, ...] = ()
+    """For a custom tool: the files that it declares, whose content the digest covers."""
 
 
 class SettledState(StrEnum):
@@ -102,6 +105,10 @@ class Tool(Protocol):
         For a file tool the resolved path relative to its root (`alias/…` for a declared one). Raises ToolError for a
         path that is not allowed at all.
         """
+
+    def effects(self, args: dict[str, Any]) -> Effects:
+        """The files that the call reads and writes, named as in `subjects`. Raises ToolError for a path that is not
+        allowed at all."""
 
     def plan(self, args: dict[str, Any]) -> Plan:
         """What the call would do now. Raises ToolError if it cannot be done (gone, outside, no match)."""

@@ -28,13 +28,16 @@ RESERVED_NAMES: frozenset[str] = BUILTIN_NAMES | {
     "memory_append",
     "memory_retrieve",
     "memory_save",
+    "read",
     ResultRead.name,
     "run_agent",
     "skill_read_file",
     "skill_run_script",
     "skill_use",
+    "write",
 }
-"""Every name that a tool of the product has in some agent; a custom or MCP tool that takes one is refused."""
+"""Every name that a tool of the product has in some agent, and those of rules over effects; a custom or MCP tool that takes
+one is refused."""
 
 
 def declared_digests() -> dict[str, str]:

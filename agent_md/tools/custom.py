@@ -17,6 +17,7 @@ from agent_md.tools.last_good_modules import KeptTools, read_source
 from agent_md.tools.module_hints import asks_for_sandbox, instead_of
 from agent_md.tools.module_tool import ModuleTool, described, mistakes_in, place_of, prepared_tool, tool_of, tools_in
 from agent_md.tools.results import one_line
+from agent_md.tools.sandbox import Sandbox
 from agent_md.tools.sandboxed_tool import ToolSandbox
 from agent_md.tools.threads import ToolThreads
 from agent_md.tools.tool_modules import ModuleUnusable, Source, ToolModule
@@ -42,16 +43,17 @@ def load_custom_tools(
     threads: ToolThreads | None = None,
     kept: KeptTools | None = None,
     sandbox: ToolSandbox | None = None,
+    files: Sandbox | None = None,
 ) -> list[Tool]:
     """The tools of these modules, in order. `reserved` are names that they may not have.
 
     A module is imported once in a process as long as its source is the same. Each call runs on `threads` inside a fresh
     `surroundings()`, and begins with `workspace` as the current folder (None = leaves it). With `kept` a module that is
     broken now is used as it was when it could be loaded last. Modules that are to run in a sandbox are imported there
-    only. Raises AgentFileInvalid, one line a mistake, with file and line: no such module, errors while it is imported,
+    only. `files` are those of the agent, which tools declare to read and write. Raises AgentFileInvalid, one line a mistake, with file and line: no such module, errors while it is imported,
     no tool in it, a name that is taken or that no provider takes, a sandbox that cannot be had.
     """
-    loading = _Loading(threads or ToolThreads(), surroundings, workspace, kept, sandbox)
+    loading = _Loading(threads or ToolThreads(), surroundings, workspace, kept, sandbox, files)
     tools: list[Tool] = []
     mistakes: list[str] = []
     taken = dict.fromkeys(reserved, "a built-in tool")
@@ -90,12 +92,14 @@ class _Loading:
         workspace: Path | None,
         kept: KeptTools | None,
         sandbox: ToolSandbox | None,
+        files: Sandbox | None,
     ) -> None:
         self._threads = threads
         self._surroundings = surroundings
         self._workspace = workspace
         self._kept = kept
         self._sandbox = sandbox
+        self._files = files
 
     def opened(self, module: ToolModule) -> _Found:
         """The tools of a module and what is wrong with it. Raises ModuleUnusable."""
@@ -116,7 +120,7 @@ class _Loading:
 
     def _opened(self, module: ToolModule, source: Source) -> _Found:
         if self._sandbox is not None and (self._sandbox.always or asks_for_sandbox(source)):
-            return self._sandbox.opened(module, source, self._threads, self._kept)
+            return self._sandbox.opened(module, source, self._threads, self._kept, self._files)
         loaded = module.load(source)
         found = tools_in(loaded)
         wrong = mistakes_in(module, source, loaded, found)
@@ -124,7 +128,8 @@ class _Loading:
         for tool in found:
             place = place_of(module, tool)
             try:
-                made = CustomTool(module, tool, self._threads, self._surroundings, self._workspace, self._kept)
+                surroundings, workspace = self._surroundings, self._workspace
+                made = CustomTool(module, tool, self._threads, surroundings, workspace, self._kept, self._files)
             except ValueError as error:
                 wrong.append(f"{place}: {one_line(str(error), 500)}")
                 continue
@@ -150,8 +155,9 @@ class CustomTool(ModuleTool):
         surroundings: Surroundings,
         workspace: Path | None = None,
         kept: KeptTools | None = None,
+        files: Sandbox | None = None,
     ) -> None:
-        super().__init__(module, described(tool), kept)
+        super().__init__(module, described(tool), kept, files)
         self._tool = tool
         self._threads = threads
         self._surroundings = surroundings

@@ -16,7 +16,7 @@ from typing import Any
 from agent_md.errors import ToolError
 from agent_md.executions.requests import CallEffect, Preview
 from agent_md.tools.arguments import action_digest, object_schema, refuse_arguments
-from agent_md.tools.base import Plan, Settled, SettledState, TargetChanged
+from agent_md.tools.base import Plan, Settled, SettledState, TargetChanged, ToolOptions
 from agent_md.tools.diffs import as_text, content_diff, kind_of, new_file_diff
 from agent_md.tools.file_work import Commit
 from agent_md.tools.files import PATH, FileTool
@@ -45,7 +45,7 @@ class _Draft:
 class _ChangingTool(FileTool, ABC):
     """Plans, does and settles a change of the places that its arguments name."""
 
-    path_arguments: tuple[str, ...] = ("path",)
+    options = ToolOptions(reads=(), writes=("path",))
 
     def subjects(self, args: dict[str, Any]) -> tuple[str, ...]:
         return tuple(self._sandbox.resolve(args[name], write=True).subject for name in self.path_arguments)
@@ -159,6 +159,7 @@ class FileEdit(_WritingTool):
     """Replaces one passage of a text file, or all equal ones."""
 
     name = "file_edit"
+    options = ToolOptions(reads=("path",), writes=("path",))
     description = (
         "Replaces old_text by new_text in a text file. old_text must be there exactly once, or set replace_all."
     )
@@ -209,6 +210,7 @@ class FileMove(_ChangingTool):
         {"source": PATH, "destination": {**PATH, "description": "The whole new path of the file."}}
     )
     path_arguments = ("source", "destination")
+    options = ToolOptions(reads=("source",), writes=path_arguments)
 
     def _draft(self, args: dict[str, Any], places: Sequence[PinnedPath]) -> _Draft:
         source, destination = places

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from agent_md.agents.effects import Effects, Place
 from agent_md.executions.requests import CallEffect, Preview
 from agent_md.tools.arguments import action_digest, check_arguments, object_schema, refuse_arguments
 from agent_md.tools.base import Plan, Settled, SettledState, ToolOptions
@@ -32,6 +33,8 @@ class FileTool:
     parameters: dict[str, Any] = {}  # noqa: RUF012 - replaced by each subclass, never changed
     options = ToolOptions()
     subjects_are_paths = True
+    path_arguments: tuple[str, ...] = ("path",)
+    """The arguments that hold the paths of `subjects`, in their order."""
 
     def __init__(self, sandbox: Sandbox, threads: ToolThreads | None = None) -> None:
         self._sandbox = sandbox
@@ -46,6 +49,17 @@ class FileTool:
 
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
         return check_arguments(self.name, self.parameters, args)
+
+    def subjects(self, args: dict[str, Any]) -> tuple[str, ...]:
+        raise NotImplementedError
+
+    def effects(self, args: dict[str, Any]) -> Effects:
+        paths = dict(zip(self.path_arguments, self.subjects(args), strict=True))
+
+        def named(arguments: tuple[str, ...] | None) -> tuple[Place, ...]:
+            return tuple(Place(paths[name]) for name in arguments or ())
+
+        return Effects(named(self.options.reads), named(self.options.writes))
 
     def settle(self, args: dict[str, Any], effect: CallEffect) -> Settled:
         return Settled(SettledState.CHANGED)
@@ -70,7 +84,7 @@ class FileRead(FileTool):
             "with_line_numbers": {"type": "boolean", "description": "Puts the number before each line; not with byte."},
         },
     )
-    options = ToolOptions(read_only=True, idempotent=True)
+    options = ToolOptions(read_only=True, idempotent=True, reads=("path",), writes=())
 
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
         args = super().validate(args)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from agent_md.agents.effects import Effects, Place
 from agent_md.executions.requests import Preview
 from agent_md.tools.arguments import action_digest, object_schema
 from agent_md.tools.base import Plan, ToolOptions
@@ -19,7 +20,7 @@ from agent_md.tools.forbidden import ForbiddenPlaces
 from agent_md.tools.sandbox import Resolved, Root, Sandbox, shown_path
 from agent_md.tools.threads import ToolThreads
 
-__all__ = ["FileGlob", "FileSearch", "Hidden", "PathPattern", "nothing_hidden"]
+__all__ = ["FileGlob", "FileSearch", "Hidden", "PathPattern", "nothing_hidden", "rule_glob"]
 
 Hidden = Callable[[str], bool]
 """Whether the file with this subject is left out of what is found."""
@@ -46,7 +47,7 @@ class FileGlob(FileTool):
     parameters = object_schema(
         {"pattern": {"type": "string", "minLength": 1, "description": "Pattern of paths as the other tools take them."}}
     )
-    options = ToolOptions(read_only=True, idempotent=True)
+    options = ToolOptions(read_only=True, idempotent=True, reads=("pattern",), writes=())
 
     def __init__(self, sandbox: Sandbox, hidden: Hidden = nothing_hidden, threads: ToolThreads | None = None) -> None:
         super().__init__(sandbox, threads)
@@ -54,6 +55,10 @@ class FileGlob(FileTool):
 
     def subjects(self, args: dict[str, Any]) -> tuple[str, ...]:
         return (str(self._pattern(args)),)
+
+    def effects(self, args: dict[str, Any]) -> Effects:
+        pattern = rule_glob(str(self._pattern(args)))
+        return Effects(reads=(Place(pattern, any_of=True, leaves_out=True),), writes=())
 
     def plan(self, args: dict[str, Any]) -> Plan:
         roots = [str(root.path) for root in self._sandbox.roots()]
@@ -85,6 +90,12 @@ class FileGlob(FileTool):
         if aliases and not any(found.step(found.start, alias) for alias in aliases):
             raise self._sandbox.refusal(pattern)
         return found
+
+
+def rule_glob(pattern: str) -> str:
+    """A glob of rules that fits at least what the pattern finds."""
+    plain, bracket, _ = pattern.replace("**/", "*").partition("[")
+    return f"{plain}*" if bracket else plain
 
 
 class PathPattern:

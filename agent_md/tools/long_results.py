@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from agent_md.agents.effects import NO_EFFECTS, Effects
 from agent_md.errors import ToolError
 from agent_md.executions.requests import CallEffect
 from agent_md.sdk import current_call
@@ -37,7 +38,7 @@ class ResultRead:
         {"id": {"type": "string", "minLength": 1, "description": "The id that the cut result names."}},
         {"byte": {"type": "integer", "minimum": 1, "description": "First byte to read, counted from 1."}},
     )
-    options = ToolOptions(read_only=True, idempotent=True)
+    options = ToolOptions(read_only=True, idempotent=True, reads=(), writes=())
     subjects_are_paths = False
 
     def __init__(self, limit: int) -> None:
@@ -49,6 +50,9 @@ class ResultRead:
 
     def subjects(self, args: dict[str, Any]) -> None:
         return None
+
+    def effects(self, args: dict[str, Any]) -> Effects:
+        return NO_EFFECTS
 
     def plan(self, args: dict[str, Any]) -> Plan:
         return Plan(digest=action_digest(self.name, args))

@@ -7,16 +7,19 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from agent_md.agents.effects import Effects
 from agent_md.errors import ToolError
-from agent_md.executions.requests import CallEffect, ToolSource
+from agent_md.executions.requests import CallEffect, Preview, ToolSource
 from agent_md.sdk import OPTIONS_ATTRIBUTE
 from agent_md.tools.arguments import action_digest
 from agent_md.tools.base import Plan, Settled, SettledState, TargetChanged, ToolOptions
+from agent_md.tools.declared_files import DeclaredFiles, check_declared
 from agent_md.tools.injected_arguments import check_callable, with_injected
 from agent_md.tools.langchain_schema import parameters_of, validate_with
 from agent_md.tools.last_good_modules import KeptTools, read_source
 from agent_md.tools.module_hints import awaited_requests, never_made
 from agent_md.tools.results import one_line
+from agent_md.tools.sandbox import Sandbox
 from agent_md.tools.tool_modules import ModuleUnusable, Source, ToolModule
 
 if TYPE_CHECKING:
@@ -47,20 +50,33 @@ class ToolDescription:
 class ModuleTool:
     """One tool of a module; all of `agent_md.tools.base.Tool` but `validate`, `subjects` and `run`.
 
-    A plan's digest covers the source of the module, and of what it imports from the folder, as it is on disk then. What
+    A plan's digest covers the source of the module, and of what it imports from the folder, as it is on disk then, and the
+    files that the tool declares to be covered. What
     runs is the tool of exactly that source: one that was edited since it was loaded is loaded again first, one edited
     since the plan does not run.
     """
 
     subjects_are_paths = False
 
-    def __init__(self, module: ToolModule, description: ToolDescription, kept: KeptTools | None = None) -> None:
+    def __init__(
+        self,
+        module: ToolModule,
+        description: ToolDescription,
+        kept: KeptTools | None = None,
+        files: Sandbox | None = None,
+    ) -> None:
+        """`files` are those of the agent. Raises ValueError for declared files that cannot be meant."""
         self._module = module
         self._kept = kept
         self.name = description.name
         self.description = description.description
         self.parameters = description.parameters
         self.options = description.options
+        check_declared(self.name, self.options, self.parameters)
+        self._files = DeclaredFiles(self.options, self.parameters, files)
+
+    def effects(self, args: dict[str, Any]) -> Effects:
+        return self._files.effects(args)
 
     def plan(self, args: dict[str, Any]) -> Plan:
         return self._planned(args, self._source())
@@ -73,14 +89,19 @@ class ModuleTool:
         source = self._source()
         if self._planned(args, source).digest != plan.digest:
             raise TargetChanged(
-                f"the source of {self.name} ({self._module.path}) was changed meanwhile; it did not run"
+                f"the source of {self.name} ({self._module.path}), or a file that an approval of it covers, was changed "
+                "meanwhile; it did not run"
             )
         return source
 
     def _planned(self, args: dict[str, Any], source: Source) -> Plan:
+        covered = self._files.covered(args)
+        facts = [text for file in covered for text in (file.path, file.state)]
         return Plan(
-            digest=action_digest(self.name, args, source.digest),
+            digest=action_digest(self.name, args, source.digest, *facts),
+            preview=Preview(resolved=", ".join(file.path for file in covered)) if covered else None,
             source=ToolSource(self._module.name, source.digest),
+            covered=covered,
         )
 
     def _source(self) -> Source:

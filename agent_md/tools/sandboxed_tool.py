@@ -19,6 +19,7 @@ from agent_md.tools.last_good_modules import KeptTools
 from agent_md.tools.module_tool import ModuleTool, ToolDescription
 from agent_md.tools.remembered import Remembered
 from agent_md.tools.results import one_line
+from agent_md.tools.sandbox import Sandbox
 from agent_md.tools.sandboxed_calls import RunnersCall, context_json, read_message, serve_call
 from agent_md.tools.sandboxed_protocol import line_of, source_json
 from agent_md.tools.threads import ToolThreads
@@ -50,7 +51,12 @@ class ToolSandbox:
         self._surroundings = surroundings
 
     def opened(
-        self, module: ToolModule, source: Source, threads: ToolThreads, kept: KeptTools | None
+        self,
+        module: ToolModule,
+        source: Source,
+        threads: ToolThreads,
+        kept: KeptTools | None,
+        files: Sandbox | None = None,
     ) -> tuple[list[tuple[str, Tool]], list[str]]:
         """The tools of a module, each with its place, and what is wrong with it. Raises ModuleUnusable, also where no
         process can be isolated."""
@@ -64,7 +70,7 @@ class ToolSandbox:
         for found in said.get("tools", ()):
             place = str(found.get("place"))
             try:
-                tools.append((place, SandboxedTool(module, _description(found), self, threads, kept)))
+                tools.append((place, SandboxedTool(module, _description(found), self, threads, kept, files)))
             except (TypeError, ValueError, KeyError) as error:
                 wrong.append(f"{place}: its description cannot be used: {one_line(str(error), 300)}")
         return tools, wrong
@@ -154,8 +160,9 @@ class SandboxedTool(ModuleTool):
         sandbox: ToolSandbox,
         threads: ToolThreads,
         kept: KeptTools | None = None,
+        files: Sandbox | None = None,
     ) -> None:
-        super().__init__(module, description, kept)
+        super().__init__(module, description, kept, files)
         self._sandbox = sandbox
         self._threads = threads
 
@@ -206,4 +213,12 @@ def _description(found: dict[str, Any]) -> ToolDescription:
     if timeout is not None and (type(timeout) not in (int, float) or not timeout > 0):
         raise ValueError("its timeout is no number above 0")
     flags = {key: options[key] is True for key in ("requires_approval", "read_only", "idempotent", "return_direct")}
-    return ToolDescription(name, text, parameters, ToolOptions(**flags, timeout=timeout, sandbox=True))
+    reads, writes, covers = (_names(options[key]) for key in ("reads", "writes", "covers"))
+    made = ToolOptions(**flags, timeout=timeout, sandbox=True, reads=reads, writes=writes, covers=covers or ())
+    return ToolDescription(name, text, parameters, made)
+
+
+def _names(value: Any) -> tuple[str, ...] | None:
+    if value is not None and not (isinstance(value, list) and all(isinstance(name, str) for name in value)):
+        raise ValueError("its files are no list of texts")
+    return None if value is None else tuple(value)

@@ -27,6 +27,27 @@ def test_validate_finds_what_a_run_would_stumble_over(folder: AgentFolder) -> No
     assert "NOT_SET_ANYWHERE" in ended.out
 
 
+UNASKED = "file_edit and file_move run without asking, and may change something; `confirm` in"
+
+
+def test_what_changes_something_unasked_is_told(folder: AgentFolder) -> None:
+    folder.agent("open", [{"text": "Done."}], 'auto_approve: ["file_write(out/*)"]\ntools: [kit]')
+    folder.agent("shut", [{"text": "Done."}], "confirm: [file_edit, file_move]")
+    folder.tools(
+        "kit", "from langchain_core.tools import tool\n\n@tool\ndef send(to: str) -> str:\n    'S.'\n    return to\n"
+    )
+    told = "file_edit, file_move, some calls of file_write and send run without asking, and may change something"
+    assert told in folder.cli("validate", "open").out
+    assert told in folder.cli("explain", "open").out
+    with folder.terminal("run", "open", columns=200) as first:
+        assert first.exit_code() == 0
+        assert told in first.shown
+    with folder.terminal("run", "open", columns=200) as second:
+        assert second.exit_code() == 0
+        assert "without asking" not in second.shown
+    assert "without asking" not in folder.cli("validate", "shut").out + folder.cli("explain", "shut").out
+
+
 def test_what_has_no_effect_is_a_note_wherever_somebody_looks(folder: AgentFolder) -> None:
     fields = "skills: [write]\nmcp: [search]\nnotify: [{url: 'http://127.0.0.1:9', token: '${HOOK}', events: [interrupt.requested]}]"
     folder.agent("helper", [{"text": "Done."}], fields)
@@ -38,6 +59,7 @@ def test_what_has_no_effect_is_a_note_wherever_somebody_looks(folder: AgentFolde
     assert folder.cli("run", "timed").err == ""
     assert folder.cli("run", "watching").err == ""
     notes += [
+        f"note: {UNASKED} agents/helper.md makes such calls ask",
         "note: the variable HOOK of `notify` is not set; put it into .env or the environment; until then nothing is sent "
         "to 127.0.0.1",
         "note: 127.0.0.1, a host of `notify`, is no address of the public internet: nothing is sent there. If it is meant, "
@@ -47,7 +69,7 @@ def test_what_has_no_effect_is_a_note_wherever_somebody_looks(folder: AgentFolde
     validated = folder.cli("validate", "helper")
     assert (validated.code, validated.out.splitlines()[1:]) == (0, [f"    {note}" for note in notes])
     explained = folder.cli("explain", "helper")
-    assert explained.out.splitlines()[-4:] == notes
+    assert explained.out.splitlines()[-5:] == notes
     assert "  Trigger     every 5m\n" in folder.cli("explain", "timed").out
     assert "watch in " in folder.cli("list").out
     assert "  Trigger     watch in\n" in folder.cli("explain", "watching").out

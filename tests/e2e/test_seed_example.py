@@ -25,6 +25,7 @@ def report(folder: AgentFolder) -> Path:
             {"calls": [call("file_delete", path="output/old-report.txt")]},
             {"expect": {"tool": "file_delete", "result": "File deleted|Action denied by user"}, "text": "Done."},
         ],
+        "confirm: [file_edit, file_move]",
     )
     return folder.file("output/old-report.txt", "old\n")
 

@@ -209,7 +209,7 @@ OPTIONS = '''
 def test_options_in_either_order(load: Callable[..., list[Tool]]) -> None:
     above, below, whole = load(m=OPTIONS)
     assert above.options == ToolOptions(requires_approval=True, timeout=5)
-    assert below.options == ToolOptions(read_only=True)
+    assert below.options == ToolOptions(read_only=True, writes=())
     assert whole.options == ToolOptions(idempotent=True)
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 from langchain_core.messages.tool import ToolCall
 
+from agent_md.agents.effects import UNKNOWN_EFFECTS, Effects
 from agent_md.agents.spec import AgentSpec, ModelRef
 from agent_md.errors import AgentmdError, AnswerRefused, CancelRequested, GrantLapsed
 from agent_md.executions.execution import Execution, Usage
@@ -84,6 +85,9 @@ class FakeTool:
 
     def subjects(self, args: dict[str, Any]) -> tuple[str, ...] | None:
         return {"paths": (args["to"],), "exact": None, "vague": ()}[self.name]
+
+    def effects(self, args: dict[str, Any]) -> Effects:
+        return UNKNOWN_EFFECTS
 
     def plan(self, args: dict[str, Any]) -> Plan:
         return Plan("digest", source=None if self.name == "paths" else ToolSource("kit", f"source {self.version}"))

@@ -8,9 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_md.agents.effects import UNKNOWN_EFFECTS, Effects, Place
 from agent_md.agents.explained_rules import Subjects, ToolFacts, possible_verdicts
 from agent_md.agents.rules import Verdict, decide
 from agent_md.agents.spec import AgentSpec, ModelRef
+from agent_md.executions.states import EffectKind
 
 SPEC = AgentSpec("a", "", ModelRef("script", "a"), confirm_tools=())
 ARGUMENTS = frozenset({"x", "y"})
@@ -22,9 +24,12 @@ PATTERNS = st.one_of(
     st.tuples(GLOBS, GLOBS).map(lambda globs: f"(y={globs[0]}, x={globs[1]})"),
     st.just("(z=a)"),
 )
-RULES = st.lists(st.one_of(st.just(""), PATTERNS).map(lambda pattern: f"t{pattern}"), max_size=3)
-LIFTS = st.one_of(RULES, st.just(["*"]))
-SPECS = st.tuples(RULES, LIFTS, RULES, RULES).map(
+OWN_RULES = st.one_of(st.just(""), PATTERNS).map(lambda pattern: f"t{pattern}")
+EFFECT_RULES = st.tuples(st.sampled_from(EffectKind), GLOBS).map(lambda rule: f"{rule[0]}({rule[1]})")
+RULES = st.lists(OWN_RULES, max_size=3)
+ALL_RULES = st.lists(st.one_of(OWN_RULES, EFFECT_RULES, st.sampled_from(["read", "write"])), max_size=3)
+LIFTS = st.one_of(ALL_RULES, st.just(["*"]))
+SPECS = st.tuples(ALL_RULES, LIFTS, ALL_RULES, ALL_RULES).map(
     lambda lists: replace(
         SPEC, **dict(zip(("deny", "auto_approve", "confirm", "confirm_tools"), map(tuple, lists), strict=True))
     )
@@ -41,18 +46,43 @@ def calls(draw: st.DrawFn, kind: Subjects) -> tuple[dict[str, Any], tuple[str, .
     return args, () if kind is Subjects.UNSURE and draw(st.booleans()) else None
 
 
-def tool(kind: Subjects, asks: bool) -> ToolFacts:
-    return ToolFacts("t", kind, ARGUMENTS, frozenset({"x"}), asks)
+def tool(kind: Subjects, asks: bool, effects: Effects = UNKNOWN_EFFECTS) -> ToolFacts:
+    return ToolFacts("t", kind, ARGUMENTS, frozenset({"x"}), asks, effects)
+
+
+PLACES = st.one_of(
+    st.none(),
+    st.just(()),
+    st.builds(lambda glob, left_out: (Place("", any_of=glob, leaves_out=left_out),), st.booleans(), st.booleans()),
+)
+EFFECTS = st.builds(Effects, PLACES, PLACES)
+
+
+@st.composite
+def called(draw: st.DrawFn, effects: Effects, subjects: tuple[str, ...] | None) -> Effects:
+    """The effects of one call of a tool with these effects; those of a tool with subjects are on these."""
+
+    def places(template: tuple[Place, ...] | None) -> tuple[Place, ...] | None:
+        if not template:
+            return template
+        if subjects:
+            return tuple(replace(template[0], path=path, any_of=False) for path in subjects)
+        paths = draw(st.lists(st.one_of(TEXTS, GLOBS) if template[0].any_of else TEXTS, min_size=1, max_size=2))
+        return tuple(replace(template[0], path=path) for path in paths)
+
+    return Effects(places(effects.reads), places(effects.writes))
 
 
 @settings(deadline=None, max_examples=300)
-@given(st.data(), SPECS, st.sampled_from(Subjects), st.booleans())
-def test_whatever_is_decided_is_listed(data: st.DataObject, spec: AgentSpec, kind: Subjects, asks: bool) -> None:
+@given(st.data(), SPECS, st.sampled_from(Subjects), st.booleans(), EFFECTS)
+def test_whatever_is_decided_is_listed(
+    data: st.DataObject, spec: AgentSpec, kind: Subjects, asks: bool, effects: Effects
+) -> None:
     args, subjects = data.draw(calls(kind))
 
-    verdict = decide(spec, "t", args, subjects, asks)
+    verdict = decide(spec, "t", args, subjects, asks, effects=data.draw(called(effects, subjects)))
 
-    assert verdict in [possible.verdict for possible in possible_verdicts(spec, tool(kind, asks))]
+    assert verdict in [possible.verdict for possible in possible_verdicts(spec, tool(kind, asks, effects))]
 
 
 @settings(deadline=None)

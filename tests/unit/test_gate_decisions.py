@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from langchain_core.messages.tool import ToolCall
 
+from agent_md.agents.effects import Effects, Place
 from agent_md.agents.spec import AgentSpec, ModelRef
 from agent_md.errors import InvalidArguments, ToolError
 from agent_md.executions.calls import Proposal
 from agent_md.executions.grants import Grant, GrantId, GrantOffer, GrantScope
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.requests import CallEffect, Preview
-from agent_md.executions.states import Decision
+from agent_md.executions.states import Decision, EffectKind
 from agent_md.graph.gate import edited_plan, propose
 from agent_md.tools.base import Plan, Settled, SettledState, Tool, ToolOptions, declared_digest
 
@@ -43,6 +44,9 @@ class FakeTool:
         if args["path"] == "outside":
             raise ToolError("outside is not allowed")
         return (args["path"],)
+
+    def effects(self, args: dict[str, Any]) -> Effects:
+        return Effects(reads=(), writes=(Place(args["path"]),))
 
     def plan(self, args: dict[str, Any]) -> Plan:
         if args["path"] == "gone":
@@ -158,7 +162,9 @@ class TestGrants:
     def test_the_request_offers_the_folder_of_its_file(self) -> None:
         (proposal,) = decide(spec(confirm=("shred",)), call("old/a"))
         assert proposal.request is not None
-        assert proposal.request.offer == GrantOffer("shred(old/*)", declared_digest(FakeTool()), ("old/a",))
+        assert proposal.request.offer == GrantOffer(
+            "shred(old/*)", declared_digest(FakeTool()), ("old/a",), EffectKind.WRITE
+        )
 
     def test_all_that_fit_are_named_in_their_order(self) -> None:
         grants = [self.grant(1), self.grant(2, rule="shred(new/*)"), self.grant(3, rule="shred")]

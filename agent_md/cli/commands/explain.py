@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
-from agent_md.agents.explained_rules import Subjects, ToolFacts, possible_verdicts
+from agent_md.agents.explained_rules import possible_verdicts
 from agent_md.agents.spec import AgentSpec
 from agent_md.app import App
 from agent_md.cli.agent_notes import triggers_idle, without_server
@@ -15,14 +14,12 @@ from agent_md.cli.command_context import WorkspaceOption, open_app
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.explanation import ASKING_TOOLS, Explanation, explanation_lines
-from agent_md.errors import InvalidArguments, ToolError
 from agent_md.executions.grants import Grant
 from agent_md.executions.states import Drift
 from agent_md.serialization import agent_detail, duration_text, grant_shape, trigger_shape
-from agent_md.tools.base import Tool
 from agent_md.visible_text import json_line
 
-__all__ = ["explain", "explained", "facts_of", "shape_of"]
+__all__ = ["explain", "explained", "shape_of"]
 
 _FIRES = 3
 
@@ -46,6 +43,7 @@ def explain(
 
 def explained(app: App, spec: AgentSpec) -> Explanation:
     """The explanation of an agent as it would run now. Raises AgentFileInvalid if its tools cannot be loaded."""
+    from agent_md.tools.facts import facts_of
     from agent_md.tools.module_tool import ModuleTool
 
     tools = app.assembly.tools(spec)
@@ -74,26 +72,6 @@ def _grants(app: App, spec: AgentSpec) -> tuple[tuple[Grant, tuple[Drift, ...]],
     found = app.reading_store.grants.listed(agents=[spec.name])
     drift = app.drift_of_grants(found)
     return tuple((grant, drift[grant.id]) for grant in found)
-
-
-def facts_of(tool: Tool) -> ToolFacts:
-    """What rules see of a tool."""
-    from agent_md.tools.module_tool import ModuleTool
-
-    arguments: Mapping[str, Any] = tool.parameters.get("properties", {})
-    kind = Subjects.UNSURE if isinstance(tool, ModuleTool) else _subjects_of(tool, arguments)
-    required = tool.parameters.get("required", ())
-    return ToolFacts(tool.name, kind, frozenset(arguments), frozenset(required), tool.options.requires_approval)
-
-
-def _subjects_of(tool: Tool, arguments: Mapping[str, Any]) -> Subjects:
-    try:
-        subjects = tool.subjects(dict.fromkeys(arguments, "x"))
-    except InvalidArguments:
-        return Subjects.ARGUMENTS
-    except ToolError:  # it looked for a subject, and found one that is out of bounds
-        return Subjects.SUBJECTS
-    return Subjects.ARGUMENTS if subjects is None else Subjects.SUBJECTS
 
 
 # JSON

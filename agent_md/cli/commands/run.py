@@ -11,7 +11,7 @@ import typer
 from agent_md.agents.spec import AgentSpec, ModelRef
 from agent_md.api.address import server_takes_over
 from agent_md.app import App
-from agent_md.cli.agent_notes import tell_earlier, warn_unavailable
+from agent_md.cli.agent_notes import tell_earlier, tell_unasked, warn_unavailable
 from agent_md.cli.command_context import WorkspaceOption, current_folder, open_app, terminal
 from agent_md.cli.commands.agent_path import spec_named, workspace_for
 from agent_md.cli.commands.run_message import has_unread, message_of
@@ -108,6 +108,7 @@ def run(
             note("note: standard input is not read; `-m -` takes it as the message")
         if not quiet:
             tell_earlier(app, execution, hint=" (--fresh leaves them out)")
+            tell_unasked(app, spec)
         output = choose_output(execution, quiet=quiet, as_json=as_json)
         warn_unavailable(app, spec.name)
         showing = Showing(app, execution.id, output, new=str(spec.model))

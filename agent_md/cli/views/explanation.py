@@ -112,9 +112,10 @@ def _grant_row(grant: Grant, drift: Sequence[Drift]) -> tuple[str, str]:
 def _label(possible: Possible) -> str:
     """What calls it is about: the rule as written, or the tool, if it is about all of them."""
     rule = possible.verdict.rule
-    if rule is None or rule == EVERYTHING or possible.unclear or parse_rule(rule).pattern is None:
+    if rule is None or rule == EVERYTHING or possible.unclear:
         return possible.tool
-    return rule
+    parsed = parse_rule(rule)
+    return possible.tool if parsed.pattern is None or parsed.effect is not None else rule
 
 
 def _reason(explanation: Explanation, possible: Possible) -> str:
@@ -123,8 +124,12 @@ def _reason(explanation: Explanation, possible: Possible) -> str:
         return "requires_approval (the tool itself)"
     place = explanation.place_of(possible)
     name = "defaults.confirm_tools" if verdict.source == "confirm_tools" else str(verdict.source)
+    effect = None if verdict.rule in (None, EVERYTHING) else parse_rule(str(verdict.rule)).effect
     if possible.unclear:
-        return f"{name}: {verdict.rule} ({place}); this pattern cannot be applied"
+        why = "this pattern cannot be applied" if effect is None else f"what it {effect}s cannot be told"
+        return f"{name}: {verdict.rule} ({place}); {why}"
+    if effect is not None:
+        return f"{name}: {verdict.rule} ({place})"
     return f'{name}: "*" ({place})' if verdict.rule == EVERYTHING else f"{name} ({place})"
 
 

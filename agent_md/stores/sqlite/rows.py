@@ -11,11 +11,21 @@ from agent_md.executions.execution import Event, Execution, Usage
 from agent_md.executions.grants import GrantOffer
 from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
 from agent_md.executions.positions import Position
-from agent_md.executions.requests import Answer, CallEffect, NewRequest, Preview, Request, Retraction, ToolSource
+from agent_md.executions.requests import (
+    Answer,
+    CallEffect,
+    CoveredFile,
+    NewRequest,
+    Preview,
+    Request,
+    Retraction,
+    ToolSource,
+)
 from agent_md.executions.states import (
     CallOutcome,
     CallState,
     Decision,
+    EffectKind,
     EventType,
     Outcome,
     RequestKind,
@@ -103,7 +113,7 @@ FROM events"""
 
 _BODY = (
     *("action_digest", "tool_name", "tool_args", "options", "multi", "questions", "payload", "response_schema"),
-    *("preview", "tool_source", "offer", "rule"),
+    *("preview", "tool_source", "covered", "offer", "rule"),
 )
 
 
@@ -114,7 +124,7 @@ def dump(value: Any) -> str:
 
 def request_body(new: NewRequest) -> str:
     data = asdict(new)
-    return dump({name: data[name] for name in _BODY if data[name] is not None})
+    return dump({name: data[name] for name in _BODY if data[name] not in (None, ())})
 
 
 def to_execution(row: Any) -> Execution:
@@ -167,6 +177,7 @@ def to_request(row: Any) -> Request:
         expires_at=row[11],
         action_digest=body.get("action_digest"),
         tool_source=None if body.get("tool_source") is None else ToolSource(**body["tool_source"]),
+        covered=tuple(CoveredFile(**file) for file in body.get("covered", ())),
         tool_name=body.get("tool_name"),
         tool_args=body.get("tool_args"),
         options=_tuple(body.get("options")),
@@ -183,8 +194,8 @@ def to_request(row: Any) -> Request:
     )
 
 
-def _to_offer(rule: str, tool_digest: str, subjects: list[str] | None) -> GrantOffer:
-    return GrantOffer(rule, tool_digest, _tuple(subjects))
+def _to_offer(rule: str, tool_digest: str, subjects: list[str] | None, effect: str | None = None) -> GrantOffer:
+    return GrantOffer(rule, tool_digest, _tuple(subjects), None if effect is None else EffectKind(effect))
 
 
 def _tuple(value: list[Any] | None) -> tuple[Any, ...] | None:
