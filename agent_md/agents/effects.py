@@ -31,7 +31,7 @@ class Place:
 
     def surely_fits(self, pattern: str) -> bool:
         """Whether the pattern fits all of it."""
-        if not self.any_of or pattern == "*":
+        if pattern == "*" or not (self.any_of and is_glob(self.path)):
             return glob_fits(pattern, self.path)
         prefix = pattern.removesuffix("*")
         return pattern.endswith("*") and not is_glob(prefix) and _literal_beginning(self.path).startswith(prefix)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from agent_md.agents.effects import UNKNOWN_EFFECTS, Effects, Match, Place
 from agent_md.agents.rules import EVERYTHING, Rule, Verdict, concerns, decide, match, may_lift, parse_rule
 from agent_md.agents.spec import AgentSpec
-from agent_md.executions.states import Decision
+from agent_md.executions.states import Decision, EffectKind
 
 __all__ = ["Possible", "Subjects", "ToolFacts", "possible_verdicts", "unasked_changes"]
 
@@ -166,9 +166,10 @@ def _calls(tool: ToolFacts, rule: Rule, lift: Rule | None) -> Iterator[_Call]:
     fresh = dict.fromkeys(tool.required, _FRESH * (_LONGEST + 2))
     if tool.subjects is Subjects.UNSURE:
         yield _Call(fresh, (), effects)
-    places = None if rule.effect is None else tool.effects.of(rule.effect)
-    if rule.effect is not None and any(place.any_of for place in places or ()):
-        yield _Call(fresh, None, effects.with_places(rule.effect, (Place("*", any_of=True),)))
+    for kind in EffectKind:  # of which no pattern but `*` fits all
+        if any(place.any_of for place in tool.effects.of(kind) or ()):
+            vague = effects.with_places(kind, (Place("*", any_of=True),))
+            yield _Call(fresh, () if tool.subjects is Subjects.UNSURE else None, vague)
 
 
 def _others(spec: AgentSpec, tool: ToolFacts) -> Iterator[_Call]:
