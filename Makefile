@@ -6,7 +6,11 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check
 # How many at once: tests/conftest.py.
 PYTEST := $(BIN)/pytest --numprocesses=auto
 
-.PHONY: demo check check-all test stress format benchmark clean
+# What releases are made with, apart from what the project is developed with.
+RELEASE := .venv/release
+UV := $(RELEASE)/bin/uv
+
+.PHONY: demo check check-all test stress format benchmark clean lock lock-check requirements sbom
 
 demo: .venv/runs
 	@$(BIN)/python examples/demo.py
@@ -18,7 +22,7 @@ check: .venv/installed
 	$(BIN)/lint-imports
 	$(PYTEST)
 
-check-all: check stress
+check-all: check lock-check stress
 
 test: .venv/installed
 	$(PYTEST)
@@ -34,6 +38,29 @@ benchmark: .venv/installed
 	$(BIN)/python -m benchmarks.step_cost
 	$(BIN)/python -m benchmarks.waiting
 	$(BIN)/python -m benchmarks.start_up
+
+# uv.lock names every package of a release, with hashes; `lock` brings it up to date with pyproject.toml and the registry.
+lock: $(RELEASE)/installed
+	$(UV) lock --upgrade
+
+lock-check: $(RELEASE)/installed
+	$(UV) lock --check
+
+# For pip: `pip install --require-hashes -r dist/requirements.txt`, and then agentmd itself with --no-deps.
+requirements: lock-check
+	$(UV) export --quiet --frozen --extra all --no-emit-project --output-file dist/requirements.txt
+
+# What a release consists of, in CycloneDX's form: of exactly the packages of uv.lock, installed for that.
+sbom: lock-check
+	UV_PROJECT_ENVIRONMENT=.venv/sbom $(UV) sync --quiet --frozen --extra all --no-editable
+	@mkdir -p dist
+	$(RELEASE)/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible \
+		--output-file dist/sbom.cdx.json .venv/sbom/bin/python
+
+$(RELEASE)/installed: Makefile | .venv/bin/python
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --disable-pip-version-check 'uv>=0.13,<0.14' 'cyclonedx-bom>=7.5,<8'
+	@touch $@
 
 .venv/runs: pyproject.toml | .venv/bin/python
 	$(PIP) -e .

@@ -148,7 +148,7 @@ def test_commands_in_the_text_exist_with_their_options(document: Document) -> No
 
 
 def test_targets_of_make_exist() -> None:
-    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     typed = [line for block in blocks("console") for line in command_lines(block)]
     inline = [code for document in DOCUMENTS for code in document.code()]
     used = [line.split() for line in (*typed, *inline) if line.startswith("make ")]

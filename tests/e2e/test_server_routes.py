@@ -40,6 +40,10 @@ class TestShapes:
         assert {"last_run", "next_run", "history", "settings", "paths", "custom_tools", "confirm"} <= set(detail)
         assert server.client.get("/agents/nobody").status == 404
 
+    def test_no_page_of_it_runs_scripts(self, server: Server) -> None:
+        assert [server.client.get(path).status for path in ("/docs", "/redoc", "/")] == [404, 404, 404]
+        assert "text/html" not in json.dumps(server.client.get("/openapi.json").body)
+
     def test_invalid_files_and_reload(self, server: Server) -> None:
         folder = server.workspace / "agents"
         with server.client.stream("/events/stream") as events:
