@@ -33,7 +33,6 @@ app = typer.Typer(
     name="agentmd",
     cls=CommandGroup,
     help="Run AI agents written as markdown: they pause for you, survive a crash, and do each thing once.",
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
@@ -117,8 +116,8 @@ def _secure_streams() -> None:
 
 def _run() -> int:
     try:
-        if sys.argv[1:2] == ["completion"] and _completed(sys.argv[1:]):
-            return 0
+        if "_AGENTMD_COMPLETE" in os.environ and (answered := _answer_shell()) is not None:
+            return answered
         result = app(standalone_mode=False, prog_name="agentmd")
     except typer.TyperException as error:
         return _wrong_usage(error)
@@ -139,10 +138,11 @@ def _run() -> int:
     return result if isinstance(result, int) else 0
 
 
-def _completed(arguments: list[str]) -> bool:
-    from agent_md.cli.commands.completion import complete
+def _answer_shell() -> int | None:
+    """The exit code, if a shell asks what Tab may complete."""
+    from agent_md.cli.completion.shells import complete
 
-    return complete(arguments, lambda: typer.main.get_command(app))
+    return complete(lambda: typer.main.get_command(app))
 
 
 def _in_words(error: OSError) -> str:

@@ -32,7 +32,7 @@ from tests.support.file_sandbox import sandbox_on
 
 DOCUMENTS = documents()
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-NO_COMMAND = {"--version", "--help", "COMMAND"}
+NO_COMMAND = {"--version", "--help", "--install-completion", "--show-completion", "COMMAND"}
 EXIT_CODES = (0, 1, 2, 3, 4, 5, 6, 129, 130, 143)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -38,9 +39,21 @@ def bin_folder(tmp_path: Path) -> Path:
 
 def offered(work: AgentFolder, *words: str, shell: str = "fish") -> list[str]:
     """What a shell is told, in its form."""
-    ended = work.cli("completion", shell, "--", "-w", str(work.path), *words, named=False)
+    *before, last = ["agentmd", "-w", str(work.path), *words]
+    typed = [*map(shlex.quote, before), last]
+    asked = {"_AGENTMD_COMPLETE": f"complete_{shell}"}
+    if shell == "bash":
+        asked |= {"COMP_WORDS": "\n".join(typed), "COMP_CWORD": str(len(before))}
+    else:
+        asked |= {"_TYPER_COMPLETE_ARGS": " ".join(typed), "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    ended = work.cli(named=False, env=asked)
     assert (ended.code, ended.err) == (0, ""), ended
     return ended.out.splitlines()
+
+
+def script_for(shell: str) -> str:
+    """A line of that shell that reads the script."""
+    return f'eval "$(_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION=1 agentmd --show-completion {shell})"'
 
 
 def values(work: AgentFolder, *words: str) -> list[str]:
@@ -48,7 +61,7 @@ def values(work: AgentFolder, *words: str) -> list[str]:
 
 
 def test_commands_options_and_values(work: AgentFolder) -> None:
-    assert {"run", "respond", "new", "explain", "completion"} <= set(values(work, ""))
+    assert {"run", "respond", "new", "explain"} <= set(values(work, ""))
     assert values(work, "re") == ["respond", "resume", "retry"]
     assert values(work, "run", "cleaner", "--") == [
         *(
@@ -69,7 +82,6 @@ def test_commands_options_and_values(work: AgentFolder) -> None:
     assert values(work, "run", "x", "--on-ask=d") == ["--on-ask=deny"]
     assert values(work, "chat", "cleaner", "--c") == ["--continue"]
     assert values(work, "run", "-m", "") == []
-    assert values(work, "completion", "") == ["bash", "zsh", "fish"]
     assert offered(work, "sta") == [
         "start\tStart the server: it drives executions and answers HTTP",
         "status\tSay whether a server answers: exit 0 if one does, 1 if not",
@@ -90,7 +102,9 @@ def test_names_of_agents(work: AgentFolder) -> None:
     assert offered(work, "run", "m", shell="bash") == ["my\\ notes"]
     assert offered(work, "run", '"my n', shell="bash") == ["my notes"]
     assert offered(work, "run", "my\\ n", shell="bash") == ["my\\ notes"]
-    assert offered(work, "run", "c", shell="zsh") == ["cleaner:Cleans up"]
+    (line,) = offered(work, "run", "c", shell="zsh")
+    assert line == r"local -a found; found=($'cleaner\U0000003aCleans\U00000020up'); _describe agentmd found"
+    assert offered(work, "run", "x", shell="zsh") == ["_files"]
 
 
 def test_executions_by_what_can_be_done_with_them(work: AgentFolder) -> None:
@@ -166,9 +180,9 @@ def completed_by_bash(bin_folder: Path, words: Sequence[str]) -> list[str]:
     """What bash would offer for the last word, with our script and its own way to split words."""
     listed = " ".join(f"'{word}'" for word in words)
     program = (
-        'eval "$(agentmd completion bash)"\n'
+        f"{script_for('bash')}\n"
         f"COMP_WORDS=({listed}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n"
-        '_agentmd agentmd "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"\n'
+        '_agentmd_completion agentmd "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"\n'
         'printf "%s\\n" "${COMPREPLY[@]}"\n'
     )
     env = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}"}
@@ -191,7 +205,7 @@ def test_tab_in_a_real_bash(work: AgentFolder, bin_folder: Path) -> None:
     assert bash is not None
     with Terminal([bash, "--norc", "--noprofile", "-i"], cwd=work.path, env=env) as terminal:
         terminal.expect("READY> ")
-        terminal.send_line('eval "$(agentmd completion bash)"')
+        terminal.send_line(script_for("bash"))
         terminal.expect("READY> ")
         terminal.send("agentmd lo\t")
         terminal.expect("agentmd logs ")
@@ -228,23 +242,56 @@ def test_bash_runs_nothing_of_what_a_model_offers(work: AgentFolder) -> None:
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_the_other_scripts_can_be_parsed_where_the_shell_is_there(work: AgentFolder, shell: str) -> None:
-    script = work.cli("completion", shell).out
-    assert f"completion {shell} -- " in script
-    assert "workspace" in script
-    if (program := shutil.which(shell)) is not None:
-        subprocess.run([program, "-n"], input=script, text=True, check=True, timeout=30)
+def test_tab_in_the_other_shells(work: AgentFolder, bin_folder: Path, shell: str) -> None:
+    """What a model offers is put into the line as one word, and nothing of it is run."""
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"NOT RUN: there is no {shell} here")
+    hostile = r"\$(touch pwned)`touch pwned`"
+    asks = call("ask_user", question="Which?", kind="choice", options=[hostile])
+    work.agent("chooser", [{"calls": [asks]}, {"text": "."}])
+    work.begin("chooser")
+    env = {"PATH": f"{bin_folder}:{os.environ['PATH']}", "TERM": "dumb", "HOME": str(bin_folder), "PS1": "READY> "}
+    start = {
+        "zsh": [program, "-f", "-i"],
+        "fish": [program, "--no-config", "-i"],
+    }[shell]
+    with Terminal(start, cwd=work.path, env=env) as terminal:
+        if shell == "zsh":
+            terminal.send_line("autoload -Uz compinit; compinit -u -D; PS1='REA''DY> '")
+        else:
+            terminal.send_line("function fish_prompt; echo REA'DY> '; end")
+        terminal.expect("READY> ")
+        terminal.send_line(script_for(shell))
+        terminal.expect("READY> ")
+        terminal.send("agentmd logs my\t")
+        terminal.expect("my\\ notes ")
+        terminal.send_line()
+        terminal.expect("No executions yet.")
+        terminal.expect("READY> ")
+        terminal.send("agentmd respond 1 --choice \t")
+        terminal.expect("touch")
+        terminal.send("\x15exit\r")
+        terminal.exit_code()
+    assert not (work.path / "pwned").exists()
 
 
 def test_it_is_fast_because_it_loads_no_framework(work: AgentFolder) -> None:
     program = (
         "import sys\nfrom agent_md.cli.main import main\n"
-        f"sys.argv = ['agentmd', 'completion', 'fish', '--', '-w', {str(work.path)!r}, 'run', '']\n"
         "try:\n    main()\nfinally:\n"
         "    slow = {'langgraph', 'langchain_core', 'fastapi', 'pydantic'} & set(sys.modules)\n"
         "    print(sorted(slow), file=sys.stderr)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
+    asked = {"_AGENTMD_COMPLETE": "complete_fish", "_TYPER_COMPLETE_ARGS": f"agentmd -w {work.path} run "}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **asked},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
 
     assert done.stdout.splitlines() == ["cleaner\tCleans up", "my notes"]
     assert done.stderr == "[]\n"

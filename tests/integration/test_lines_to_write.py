@@ -223,10 +223,6 @@ def test_any_other_name_is_missing_as_in_every_module() -> None:
     ("command", "line"),
     [
         (
-            ["completion"],
-            "SHELL is missing (bash, zsh or fish). Write for example: agentmd completion bash >> ~/.bashrc",
-        ),
-        (
             ["run"],
             "AGENT is missing (The agent's name, or the path of its file). Write for example: agentmd run cleaner",
         ),

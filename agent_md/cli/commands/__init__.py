@@ -39,5 +39,4 @@ COMMANDS = {
     "stop": Place("server", "stop", "Stop the server; what runs has 3 s to end, the rest is queued."),
     "status": Place("server", "status", "Say whether a server answers: exit 0 if one does, 1 if not."),
     "service": Place("service", "service", "Start the server at login or boot, and again when it fails."),
-    "completion": Place("completion", "completion", "Print the script that completes commands in your shell."),
 }

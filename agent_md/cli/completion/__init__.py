@@ -1,0 +1,1 @@
+"""What shells complete on a command line that is being typed."""
