@@ -1,4 +1,4 @@
-"""What an agent is made of in this workspace: its prompt, its tools, its sandbox, the prices of its model."""
+"""Builds the parts of an agent in a workspace: its prompt, tools, sandbox, prices and budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A config.yaml: every key that it may have, and how a file of them is read."""
+"""Reads a config.yaml, and defines all its keys."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What has changed since executions started, their questions were asked and grants were given. Nothing of a tool is run to
-find out."""
+"""Detects what has changed since executions started, requests were asked and grants were given. Runs no tool code."""
 
 from __future__ import annotations
 

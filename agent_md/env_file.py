@@ -1,4 +1,4 @@
-"""The `.env` file, as python-dotenv reads it, without replacing variables; what it would skip is an error here."""
+"""Reads `.env` with python-dotenv, without expanding variables; lines that it would skip are errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one table that maps an error to an exit code and an HTTP status."""
+"""Maps errors to exit codes and HTTP statuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every error of agentmd, in one tree with one root.
+"""All errors of agentmd, in one tree with one root.
 
 The message of an error says what happened to what, and what to do next; it is shown to people as it is.
 """

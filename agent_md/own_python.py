@@ -1,4 +1,4 @@
-"""How a process of this package is started: the only place that names the interpreter."""
+"""The command that starts a process of this package; the only place that names the interpreter."""
 
 from __future__ import annotations
 

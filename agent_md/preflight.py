@@ -1,4 +1,4 @@
-"""Whether an agent can run here, and everything that keeps it from that."""
+"""Finds everything that prevents an agent from running, without running it."""
 
 from __future__ import annotations
 

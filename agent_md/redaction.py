@@ -1,4 +1,4 @@
-"""Secrets taken out of texts: each is replaced by what it was, as `[secret GITHUB_TOKEN]`, wherever it comes from."""
+"""Masks secrets in texts: replaces each by its name, as `[secret GITHUB_TOKEN]`."""
 
 from __future__ import annotations
 

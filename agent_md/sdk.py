@@ -1,4 +1,4 @@
-"""What custom tools may use: ask a human, do an effect once, know where they run.
+"""The SDK for custom tools: ask a human, run an effect once, get the context of the call.
 
     from langchain_core.tools import tool
     from agent_md.sdk import request_choice, step

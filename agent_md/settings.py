@@ -1,4 +1,5 @@
-"""Which workspace is meant, and what its config.yaml, the user's, `.env` and the environment say; read-only."""
+"""Finds the workspace, and reads its settings from config.yaml, the user's config, `.env` and the environment. Writes
+nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this process ran out of: memory, threads, open files. Of open files the limit is told, not who owns a folder."""
+"""Recognises shortages of this process: memory, threads, open files."""
 
 from __future__ import annotations
 

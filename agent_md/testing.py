@@ -1,4 +1,4 @@
-"""Tests of custom tools without a model: one call is run as in an execution, its questions answered from a list.
+"""Tests of custom tools without a model: runs one call as in an execution, and answers its questions from a list.
 
     from agent_md.testing import approved, run_tool
     from publishing import publish

@@ -1,4 +1,4 @@
-"""Text of others on a terminal: nothing in it is obeyed, and nothing in it is hidden.
+"""Makes untrusted text safe and visible on a terminal.
 
 Names, arguments, questions, options and results come from models, files and servers. Whatever a terminal would obey
 (control characters, escape sequences), reorder (bidirectional controls) or swallow (zero-width and tag characters) is

@@ -1,4 +1,4 @@
-"""Which folder is the workspace; read-only."""
+"""Finds the folder of the workspace. Reads only."""
 
 from __future__ import annotations
 

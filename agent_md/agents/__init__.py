@@ -1,1 +1,1 @@
-"""From an agent file to an AgentSpec: frontmatter, fields, rules, registry. Imports no framework."""
+"""Reads agent files into AgentSpecs: frontmatter, fields, rules, registry. Imports no framework."""

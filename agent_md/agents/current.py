@@ -1,4 +1,4 @@
-"""The agents of a workspace as their files are now."""
+"""The current agents of a workspace: reads agent files again when they have changed."""
 
 from __future__ import annotations
 

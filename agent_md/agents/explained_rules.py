@@ -1,4 +1,4 @@
-"""Every verdict that an agent's rules can give on the calls of one tool, found by asking `decide` itself."""
+"""Lists the decisions that an agent's rules make for the calls of one tool, computed with `decide` itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading files that people wrote: never blocking, never without a bound, and with plain words for what is wrong."""
+"""Reads files of the user without blocking and with a size limit; errors say in plain words what is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent file cut into its settings, as positioned YAML, and its body, byte for byte."""
+"""Splits an agent file into its settings, as positioned YAML, and its body, byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of grants: which one is proposed for a call, which others may be given instead, which calls one fits.
+"""The rules of grants: proposes a rule for a call, validates narrower rules, matches calls with a grant.
 
 A grant is matched against the arguments that the tool gets: these are what the human saw, and what runs.
 """

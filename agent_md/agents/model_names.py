@@ -1,4 +1,4 @@
-"""Models as they are written, `PROVIDER/NAME`, and which one somebody means who writes something else."""
+"""Model names, `PROVIDER/NAME`: parsing, and suggestions for wrong ones."""
 
 from __future__ import annotations
 

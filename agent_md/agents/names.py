@@ -1,4 +1,4 @@
-"""Names of agents: what they may be, when two are the same, and what is near a wrong one."""
+"""Names of agents: validation, comparison, and suggestions for wrong ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fields of an agent file that have fields of their own: model, trigger, paths, secrets, notify."""
+"""Parses the fields of an agent file that have fields of their own: model, trigger, paths, secrets, notify."""
 
 from __future__ import annotations
 

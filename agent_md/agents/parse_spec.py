@@ -1,4 +1,4 @@
-"""Agent file → AgentSpec: every field checked, every default resolved in."""
+"""Parses an agent file into an AgentSpec: validates every field and resolves every default."""
 
 from __future__ import annotations
 

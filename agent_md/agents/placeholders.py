@@ -1,4 +1,4 @@
-"""The prompt of an execution: an agent's body and the human message with their placeholders filled in.
+"""Renders the prompt of an execution: replaces the placeholders in an agent's body and in the human message.
 
 Pure text work: nothing is run through a shell, and what was put in is never looked at again.
 """

@@ -1,4 +1,4 @@
-"""All agents of a workspace, and the files that should be agents but are not."""
+"""All agents of a workspace, and the agent files that are invalid."""
 
 from __future__ import annotations
 

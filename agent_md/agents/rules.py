@@ -1,4 +1,4 @@
-"""Rules such as `file_delete` or `http_request(POST *)`, and what they decide about a call.
+"""Rules such as `file_delete` or `http_request(POST *)`: parsing, and the decision about a call.
 
 The order is `deny`, then what is guarded (`confirm_tools`, `confirm`, tools that declare `requires_approval`) unless
 `auto_approve` lifts it, else the call runs. A pattern is a glob: `*` stands for any text, `/` and line ends included,

@@ -1,4 +1,4 @@
-"""The text of a new agent file, and of a script that plays its model: pure text, always readable again."""
+"""The text of a new agent file, and of a script for its model. The text can always be parsed again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A piece of text a person wrote, with its place in a file and the mistakes found in it so far."""
+"""A text that a person wrote, with its position in a file and the errors found in it so far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The typed, frozen form of an agent file, and its stored form.
+"""`AgentSpec`: an agent file as frozen, typed data, and its stored form.
 
 A spec is complete in itself: every default of config.yaml is resolved into it, so an execution that waits needs
 neither the file nor the config again.

@@ -1,4 +1,4 @@
-"""What a model is told of its surroundings, below the agent's own text: where files are, and what day it is."""
+"""The text that agentmd appends to the system message: the paths of the agent and the current date."""
 
 from __future__ import annotations
 

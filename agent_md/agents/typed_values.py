@@ -1,4 +1,4 @@
-"""Typed values out of positioned YAML: strict, with every mistake noted where it stands.
+"""Converts positioned YAML to typed values, strictly, and collects every error with its position.
 
 YAML 1.1 takes `no` for false, `1.10` for 1.1 and `1:30` for 90. A value is understood where the field leaves no doubt
 (`enabled: no`, `history: off`); anywhere else the mistake names what YAML made of it and gives the line to paste.

@@ -1,4 +1,5 @@
-"""Texts with a form of their own. Each function gives the value, or raises ValueError saying what is expected."""
+"""Parses texts of a fixed format, such as durations. Each function returns the value, or raises ValueError naming the
+format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a syntax error of YAML means to the person who wrote the file, and the line to paste instead."""
+"""Explains syntax errors of YAML, and suggests the line to paste instead."""
 
 from __future__ import annotations
 

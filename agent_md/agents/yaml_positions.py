@@ -1,4 +1,4 @@
-"""YAML text as a tree of positioned nodes that keep what their author wrote.
+"""Parses YAML into a tree of nodes that keep their position and their original text.
 
 The scanner and parser are PyYAML's safe ones; what could surprise is refused on the way: anchors, aliases, tags,
 directives, merge keys, duplicate keys, several documents, and more depth or more values than any file needs.

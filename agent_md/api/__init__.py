@@ -1,1 +1,2 @@
-"""The HTTP face: FastAPI on a Unix socket and, when asked, on TCP with a key. It holds no logic and no state."""
+"""The HTTP interface: FastAPI on a Unix socket and optionally on TCP with a key. It has no logic and no state of its
+own."""

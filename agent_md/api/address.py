@@ -1,4 +1,4 @@
-"""Where a workspace's server is: its lock, its addresses file, its socket, its key."""
+"""The address of a workspace's server: its lock, its address file, its socket, its key."""
 
 from __future__ import annotations
 

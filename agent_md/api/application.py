@@ -1,4 +1,4 @@
-"""The FastAPI application: routes, errors, guards."""
+"""Builds the FastAPI application: routes, error handlers, guards."""
 
 from __future__ import annotations
 

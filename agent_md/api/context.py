@@ -1,4 +1,4 @@
-"""What the routes work with: the opened workspace, the hub, and the few counters of this process."""
+"""The state that routes share: the opened workspace, the hub, and counters of this process."""
 
 from __future__ import annotations
 

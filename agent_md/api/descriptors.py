@@ -1,4 +1,5 @@
-"""File descriptors: connections must not take those that executions need for files, models and checkpoints."""
+"""Limits the file descriptors of connections, so that enough remain for the files, models and checkpoints of
+executions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors as JSON: `{"detail": …}` with the status of agent_md.errors' table, and beside it what stands in the way."""
+"""Converts errors to JSON responses: `{"detail": …}` with the status of `agent_md.error_codes` and additional fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The streams of the server, from the store: what was and what comes in one, without gap or repeat.
+"""Event streams of executions, read from the store: past and future events without gaps or repetitions.
 
 Only stored events carry an id, their sequence number; so a client that comes back with the last one goes on there.
 """

@@ -1,4 +1,4 @@
-"""What every request passes before a route sees it: the key on TCP, and a limit on bodies."""
+"""Middleware for every request: checks the key on TCP, and limits the size of bodies."""
 
 from __future__ import annotations
 

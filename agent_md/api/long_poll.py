@@ -1,4 +1,4 @@
-"""Waiting for a session to stand still, for as long as its client waits."""
+"""Long polling: waits until a session is idle or interrupted, at most `timeout` seconds."""
 
 from __future__ import annotations
 

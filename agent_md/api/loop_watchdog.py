@@ -1,4 +1,4 @@
-"""Logs what holds the event loop of a server: while one thing does, nothing else goes on, and nobody is answered."""
+"""Logs the code that blocks the event loop of a server for too long."""
 
 from __future__ import annotations
 

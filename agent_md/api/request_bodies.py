@@ -1,4 +1,4 @@
-"""Bodies as clients send them: what they may hold, and what is said of the rest."""
+"""Base classes for request bodies, with error messages for unknown keys."""
 
 from __future__ import annotations
 

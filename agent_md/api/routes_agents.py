@@ -1,4 +1,4 @@
-"""Agents: what there is, and starting one."""
+"""Routes of agents: listing, reloading and running them."""
 
 from __future__ import annotations
 

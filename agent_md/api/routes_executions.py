@@ -1,4 +1,4 @@
-"""Executions: what happens in them, what they ask, how they are answered and ended."""
+"""Routes of executions: events, requests, answers, retraction, retry, cancellation."""
 
 from __future__ import annotations
 

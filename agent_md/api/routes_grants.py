@@ -1,4 +1,4 @@
-"""Grants: what people allowed from now on when they answered, listed and revoked."""
+"""Routes of grants: listing and revoking them."""
 
 from __future__ import annotations
 

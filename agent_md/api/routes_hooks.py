@@ -1,4 +1,4 @@
-"""Webhooks that start agents: signed deliveries of others, in whatever form they have."""
+"""The route that accepts signed deliveries to the webhooks of agents."""
 
 from __future__ import annotations
 

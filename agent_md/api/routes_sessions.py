@@ -1,4 +1,4 @@
-"""Sessions: conversations with an agent, turn by turn, under `/sessions` and under the path of each agent."""
+"""Routes of sessions, below `/sessions` and below the path of each agent."""
 
 from __future__ import annotations
 

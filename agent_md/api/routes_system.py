@@ -1,4 +1,4 @@
-"""`/health`, `/info`, `/shutdown` and the stream of everything."""
+"""`/health`, `/info`, `/shutdown` and the event stream of the workspace."""
 
 from __future__ import annotations
 

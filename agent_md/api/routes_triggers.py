@@ -1,4 +1,4 @@
-"""What starts agents with nobody there: schedules, their pauses, and what became of each firing."""
+"""Routes of triggers: schedules, pauses, firings."""
 
 from __future__ import annotations
 

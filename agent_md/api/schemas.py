@@ -1,4 +1,4 @@
-"""Bodies of requests and answers, for checking and for OpenAPI. The shapes themselves come from agent_md.serialization."""
+"""Pydantic models of requests and responses, for validation and OpenAPI. `agent_md.serialization` creates the objects."""
 
 from __future__ import annotations
 

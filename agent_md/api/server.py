@@ -1,4 +1,4 @@
-"""The server process: one a workspace, listening on a Unix socket and perhaps on TCP, driving what nobody drives."""
+"""The server process: one per workspace, listens on a Unix socket and optionally on TCP, and drives queued executions."""
 
 from __future__ import annotations
 

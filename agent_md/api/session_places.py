@@ -1,4 +1,4 @@
-"""Where the sessions of a request are: those of one agent, or, outside of any agent's path, of all."""
+"""The scope of a sessions request: the sessions of one agent, or of all agents."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Bodies of the sessions routes, for checking and for OpenAPI. The shapes themselves come from agent_md.serialization and
-agent_md.executions.chat_messages."""
+"""Pydantic models of the sessions routes, for validation and OpenAPI. The objects come from `agent_md.serialization`
+and `agent_md.executions.chat_messages`."""
 
 from __future__ import annotations
 

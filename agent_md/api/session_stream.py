@@ -1,4 +1,4 @@
-"""The stream of a session: the events of its turns, one turn after the other."""
+"""The event stream of a session: the events of its turns, one turn after the other."""
 
 from __future__ import annotations
 

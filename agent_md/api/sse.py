@@ -1,5 +1,4 @@
-"""Server-sent events: their responses, when the line must be kept alive, where a client goes on, and the pieces of
-messages that are under way."""
+"""Server-sent events: responses, heartbeats, `Last-Event-ID`, and streamed pieces of messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies and paths that say one thing only: JSON in which no key comes twice, and whose numbers are numbers."""
+"""Strict JSON parsing of bodies: no repeated keys, only finite numbers, no lone surrogates."""
 
 from __future__ import annotations
 

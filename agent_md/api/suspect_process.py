@@ -1,4 +1,4 @@
-"""A process that drives one suspect for a server, until it is none any more: `python -m agent_md.api.suspect_process WORKSPACE ID`.
+"""The process in which a server drives one suspect: `python -m agent_md.api.suspect_process WORKSPACE ID`.
 
 No command for people: they use `resume`, which is alone in its process anyway.
 """

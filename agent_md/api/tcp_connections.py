@@ -1,4 +1,4 @@
-"""Connections by TCP, where strangers may come too: bounded in number and in the time that they may keep us waiting."""
+"""Limits for TCP connections: their number, and the time that a request may take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bodies of requests and answers about triggers."""
+"""Pydantic models of the triggers routes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The listeners of the server: one for its own user by the Unix socket, one for whoever reaches its TCP address."""
+"""The listeners of the server: the Unix socket and the TCP address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a response of a user or a program to the answer that is recorded."""
+"""Validates responses of users and programs and converts them to answers."""
 
 from __future__ import annotations
 

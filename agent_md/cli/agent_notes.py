@@ -1,4 +1,4 @@
-"""Notes about agents for the person at the command line: triggers that need a server, fields without effect."""
+"""Notes about agents for the user: triggers that need a server, fields without effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command works with: the opened workspace, closed whatever happens, its terminal, and who is there."""
+"""The context of commands: opens and closes the workspace, and describes the terminal and the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The root command: each of its commands is imported when it is used, so that none pays for another."""
+"""The root command, which imports each command when it is used."""
 
 from __future__ import annotations
 

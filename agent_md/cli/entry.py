@@ -1,4 +1,4 @@
-"""Where the command starts. Importing the rest takes a moment, in which Ctrl-C is no reason for a traceback."""
+"""The entry point of the command. Ctrl-C during the imports exits without a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exit codes that no error stands for; those of errors are in `agent_md.errors`."""
+"""Exit codes that do not belong to an error; those of errors are in `agent_md.error_codes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `agentmd` command: its commands, and the one place where an error becomes an exit code."""
+"""The `agentmd` command: parses options, runs a command, and converts errors to exit codes."""
 
 from __future__ import annotations
 

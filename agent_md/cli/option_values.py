@@ -1,4 +1,4 @@
-"""Values that options and arguments may have."""
+"""Types and parsers for the values of options and arguments."""
 
 from __future__ import annotations
 

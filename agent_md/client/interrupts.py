@@ -1,4 +1,4 @@
-"""What a server of the sessions interface asks, as a request of the kind that the terminal's prompt knows.
+"""Converts interrupts of the sessions interface to requests that the terminal can ask.
 
 A `tool_approval` is a confirmation, a `user_input` structured questions; whatever else it is, or is not quite, is shown
 as it came and takes any JSON value. The response to such a request is the value that the interrupt takes.

@@ -1,4 +1,4 @@
-"""One request to the server of a workspace, by its Unix socket."""
+"""Sends one request to the server of a workspace through its Unix socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client of the sessions interface over HTTP: one method a route, typed answers, errors that say what to do.
+"""An HTTP client of the sessions interface: one method per route, typed results, errors that say what to do.
 
 It takes what any server of this interface answers: unknown fields are ignored, missing ones are none.
 """

@@ -1,4 +1,4 @@
-"""What the agent wrote in a turn at a server before it asks something: without it nobody knows what the question is for."""
+"""The texts of the agent in a turn before it asks, as context for the question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The turns of a session that its server drives: a message is sent once, and the server is asked how it goes.
+"""Sends messages of a session exactly once and follows its turns.
 
 Nothing is ever asked of the server without a pause after an answer that came at once.
 """

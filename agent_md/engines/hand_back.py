@@ -1,4 +1,4 @@
-"""How a process is asked to give its work back, because it cannot go on well: too many of its threads are blocked, say."""
+"""Asks a process to stop driving and return its executions, for instance because too many of its threads are blocked."""
 
 from __future__ import annotations
 

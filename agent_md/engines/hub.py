@@ -1,4 +1,4 @@
-"""Wakes all who wait in this process when the store changes, whoever changed it, and passes on pieces of messages."""
+"""Wakes waiting tasks of this process when the store changes, and distributes streamed pieces of messages."""
 
 from __future__ import annotations
 

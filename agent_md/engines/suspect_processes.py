@@ -1,4 +1,4 @@
-"""Processes that drive one suspect each: what it dies of ends nothing else."""
+"""Starts a process for each suspect, so that its death affects no other execution."""
 
 from __future__ import annotations
 

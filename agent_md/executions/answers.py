@@ -1,4 +1,4 @@
-"""What a response must look like to count, and what the model is told of a decision."""
+"""Validates responses to requests, and creates the texts about decisions for the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls of tools in an execution: where each stands, and how it ended."""
+"""Tool calls of an execution: their states, outcomes and settlements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages as clients of a conversation know them: a role, a text, and what goes with it.
+"""Messages in the form of chat clients: a role, a text, and additional fields.
 
 A chat message is `{"role", "content"}` with, where it has them, `tool_calls`, `tool_call_id`, `name`, `base64_image`,
 `user_params`;

@@ -1,4 +1,4 @@
-"""What model calls cost, summed up for people."""
+"""Sums of the costs of model calls."""
 
 from __future__ import annotations
 

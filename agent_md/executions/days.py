@@ -1,4 +1,4 @@
-"""Times as people write them, and days as they have them."""
+"""Parses times that people write, and computes the start of a day."""
 
 from __future__ import annotations
 

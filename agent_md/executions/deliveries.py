@@ -1,4 +1,4 @@
-"""What webhooks tell, to whom, and the deliveries by which they do, as frozen data.
+"""Webhooks as frozen data: events, targets and deliveries.
 
 A delivery is made of one stored event and one target. Its `event_id` is made of the same two, so whoever makes it again
 makes the same one.

@@ -1,4 +1,4 @@
-"""Texts of others, as they are kept."""
+"""Cleans error texts of other programs before they are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An execution as the store keeps it, and what creates one."""
+"""Executions as the store keeps them, and the data that creates one."""
 
 from __future__ import annotations
 

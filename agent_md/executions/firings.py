@@ -1,4 +1,4 @@
-"""Firings: the occasions at which a trigger fires, as frozen data.
+"""Firings of triggers, as frozen data.
 
 A firing is a row before it is an execution, and there is one for each slot of a schedule, each set of changed files and
 each delivery of a webhook: so none is started twice, and what is not started says why.

@@ -1,4 +1,4 @@
-"""Answers over all executions: what was decided, by whom and when, also if it was retracted or its execution removed."""
+"""Decisions of requests of all executions, including retracted ones and those of removed executions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grants: what a human allowed from now on when answering one question."""
+"""Grants: permissions for later calls, given with an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations: which messages of past executions a new one begins with. Works on messages in stored form."""
+"""Selects the earlier messages that a new execution starts with. Works on messages in stored form."""
 
 from __future__ import annotations
 

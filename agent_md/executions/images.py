@@ -1,4 +1,4 @@
-"""Images in messages: as chat clients give them, in base64, and as messages are stored."""
+"""Images in messages: the base64 form of chat clients, and the stored form."""
 
 from __future__ import annotations
 

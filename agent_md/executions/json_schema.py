@@ -1,4 +1,4 @@
-"""The JSON Schema that a request may carry: whether it can be used, and whether an answer fits it."""
+"""Validates the JSON Schema of a request, and answers with it."""
 
 from __future__ import annotations
 

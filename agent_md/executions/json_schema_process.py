@@ -1,4 +1,4 @@
-"""The program that checks one answer against the JSON Schema of its request; `schemas.check_answer` starts it.
+"""The program that validates one answer with the JSON Schema of its request; `json_schema.check_answer` starts it.
 
 A process of its own, because a schema may demand work without end (a regular expression, references to references),
 which nothing but the end of a process stops. It gets `[schema, value]` as JSON on its standard input and says what is

@@ -1,4 +1,4 @@
-"""JSON values as they may be stored, shown and compared: only finite numbers, and no nesting without end."""
+"""Checks JSON values that are stored: finite numbers, limited nesting."""
 
 from __future__ import annotations
 

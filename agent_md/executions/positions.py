@@ -1,4 +1,4 @@
-"""Where in an execution something happened: the place of a turn or of a call."""
+"""Positions in an execution: of a turn or of a call."""
 
 from __future__ import annotations
 

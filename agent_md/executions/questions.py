@@ -1,4 +1,4 @@
-"""Structured questions: what may be asked with them, and what counts as their answers."""
+"""Structured questions: validates questions and their answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions that are asked again, and the ids of the requests that do it."""
+"""The ids of requests that ask a question again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a human is asked, and the answer."""
+"""Requests, their answers and retractions."""
 
 from __future__ import annotations
 

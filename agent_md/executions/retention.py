@@ -1,4 +1,4 @@
-"""What may be thrown away, as data."""
+"""Data about old data that can be removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding executions by what was said in them."""
+"""Searches a text in the events of executions."""
 
 from __future__ import annotations
 

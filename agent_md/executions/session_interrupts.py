@@ -1,4 +1,4 @@
-"""Requests as clients of a conversation know them: an approval, questions, or a custom interrupt.
+"""Converts requests to the interrupts of the sessions interface: an approval, questions, or a custom interrupt.
 
 A request has one view: a confirmation of a call is a `tool_approval`, whatever a tool asks of a human is a
 `user_input` with questions, and a custom request keeps its own type. What is answered to a view becomes the response

@@ -1,4 +1,4 @@
-"""What somebody may say of a call that may have run."""
+"""Validates the note of a settlement of a call that may have run."""
 
 from __future__ import annotations
 

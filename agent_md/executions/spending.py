@@ -1,4 +1,4 @@
-"""Limits on the money of a day: whether one more call of a model fits under them, and the runs that did not."""
+"""Daily money limits: decides whether another model call fits, and describes refused runs."""
 
 from __future__ import annotations
 

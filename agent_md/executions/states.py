@@ -1,4 +1,4 @@
-"""What executions, requests and calls can be: their states, kinds and outcomes, as they are stored."""
+"""The states, kinds and outcomes of executions, requests and calls, as they are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The names of LangGraph's threads: each execution has one at a time, which is dropped and begun anew under another name."""
+"""The names of LangGraph's threads: an execution uses one thread at a time, and gets a new name when its thread is
+abandoned."""
 
 from __future__ import annotations
 

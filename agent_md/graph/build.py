@@ -1,4 +1,4 @@
-"""The graph of an agent. Its node names are constants: a thread that waits names them."""
+"""Builds the graph of an agent. The names of its nodes must not change, because stored threads contain them."""
 
 from __future__ import annotations
 

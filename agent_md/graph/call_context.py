@@ -1,4 +1,4 @@
-"""What a running tool call sees of the runner: its questions, its steps, its whereabouts.
+"""The runner's interface to a running tool call: ask a question, run a step, resolve a path.
 
 A request is known by its content, never by the order of calls: LangGraph matches several interrupts of one task by
 order, and would give one question's answer to another.

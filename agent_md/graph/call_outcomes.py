@@ -1,4 +1,4 @@
-"""How a call ends, and what the model is told of it."""
+"""The outcomes of calls, and the texts about them for the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that were cut off: what is made of a call whose driver is gone, or whose execution ends."""
+"""Settles calls that were cut off, because their driver died or their execution ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes LangGraph's own `interrupt()` in a custom tool a custom request of ours.
+"""Converts LangGraph's own `interrupt()` in a custom tool to a custom request.
 
 `interrupt(value)` reads everything it works with from the runnable config of its context: a scratchpad that counts the
 interrupts of the task and holds the answers so far. The tool is given a config with a scratchpad of ours instead of

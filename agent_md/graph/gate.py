@@ -1,4 +1,4 @@
-"""The one place that decides whether a call runs, is refused, or asks a human first.
+"""Decides whether a call runs, is refused, or asks a human first.
 
 The decision is taken once, on the name and the arguments, as the model gave them and as the tool will get them, when its message is stored.
 """

@@ -1,4 +1,4 @@
-"""The limits of one execution. They count what its messages and its usage say, so they hold over pauses and crashes."""
+"""The limits of one execution, computed from its messages and usage, so that they hold across pauses and crashes."""
 
 from __future__ import annotations
 

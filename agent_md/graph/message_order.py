@@ -1,4 +1,4 @@
-"""The order that model providers insist on, made when reading: every AI message is followed by its results."""
+"""Orders messages as providers require it: every AI message is followed by its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages between their LangChain form, their stored form (JSON) and plain text; and the ids that place them."""
+"""Converts messages between LangChain, stored JSON and plain text; creates their ids."""
 
 from __future__ import annotations
 

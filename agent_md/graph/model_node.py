@@ -1,4 +1,4 @@
-"""The model node: one AI message, asked for once, stored with the decisions on its calls before anything of it happens."""
+"""The model node: calls the model once per AI message, and stores it with the decisions on its calls."""
 
 from __future__ import annotations
 

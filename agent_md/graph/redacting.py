@@ -1,4 +1,4 @@
-"""Where secrets are taken out on the way into the store: of requests, of calls, and of the text of a model as it comes."""
+"""Masks secrets in requests, calls and streamed text before they are stored."""
 
 from __future__ import annotations
 

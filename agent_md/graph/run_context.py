@@ -1,4 +1,4 @@
-"""What the nodes of one execution's graph work with."""
+"""`RunContext`: what the nodes of one execution's graph need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of a thread: placeholders of its messages, kept as deltas so that a step costs the same at any length."""
+"""The state of a LangGraph thread: placeholders of messages, stored as deltas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One execution's LangGraph thread: what it looks like now, and the three ways to go on with it."""
+"""One execution's LangGraph thread: reads its state, starts it, resumes it, continues it."""
 
 from __future__ import annotations
 

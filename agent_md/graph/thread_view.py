@@ -1,4 +1,4 @@
-"""What the loop sees of a thread: plain data, without LangGraph."""
+"""The state of a thread as plain data, without LangGraph."""
 
 from __future__ import annotations
 

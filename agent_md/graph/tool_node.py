@@ -1,4 +1,4 @@
-"""The tool node: one call, by its journal. Everything that may pause, die or be repeated is decided from the store."""
+"""The tool node: runs one call and stores each of its steps, so that it can pause, be killed or be repeated."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Processes of code that is not trusted: under bubblewrap, with the files and hosts that they are given and no others."""
+"""Processes for untrusted code: run by bubblewrap, with access only to given files and hosts."""

@@ -1,4 +1,4 @@
-"""The command line of bubblewrap: what a process may see and do, and whether this machine can keep it to that."""
+"""The command line of bubblewrap, and whether this machine supports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of the proxy in a sandbox: an address of TCP that leads to its Unix socket. Runs in the isolated process."""
+"""Forwards TCP connections inside a sandbox to the Unix socket of the proxy. Runs in the isolated process."""
 
 from __future__ import annotations
 

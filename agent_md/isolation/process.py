@@ -1,4 +1,4 @@
-"""A process under bubblewrap that is spoken with by lines, and ended with all that it started."""
+"""A process under bubblewrap that communicates by lines, and is ended with all its children."""
 
 from __future__ import annotations
 

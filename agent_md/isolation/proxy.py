@@ -1,4 +1,4 @@
-"""The one way out of a sandbox: an HTTP proxy on a Unix socket that goes to allowed hosts only."""
+"""An HTTP proxy on a Unix socket that connects only to allowed hosts: the only network access of a sandbox."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Chat models: from a reference to an answer, its failures, retries and usage. Provider packages are imported last."""
+"""Chat models: providers, streaming, failures, retries and usage. Provider packages are imported last."""

@@ -1,4 +1,4 @@
-"""From the chunks of a stream to one message, or to the failure that they are not a whole answer.
+"""Merges the chunks of a stream into one message, or raises the failure of an incomplete stream.
 
 What providers do differently is known by `model_provider`, which their clients write into a message.
 """

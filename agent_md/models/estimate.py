@@ -1,4 +1,4 @@
-"""What a call of a model may cost, before it is made."""
+"""Estimates the cost of a model call before it is made."""
 
 from __future__ import annotations
 

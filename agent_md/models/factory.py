@@ -1,4 +1,4 @@
-"""From a model's reference to a chat model. Providers are imported when they are made, and not before."""
+"""Creates a chat model from its reference. Imports a provider only when its model is created."""
 
 from __future__ import annotations
 

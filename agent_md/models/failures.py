@@ -1,4 +1,4 @@
-"""What a model's error means: whether another attempt could succeed, and the one line that people are told.
+"""Classifies errors of models: whether to retry, and the message for people.
 
 Errors of providers are known by their class names and HTTP codes, so that nothing of a provider is imported here.
 """

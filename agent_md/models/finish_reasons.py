@@ -1,4 +1,4 @@
-"""How an answer ended: one table for each provider, from its word to what may be done with the answer.
+"""Finish reasons: one table per provider that maps its words to what may be done with the answer.
 
 A word that is not in a table is of a provider newer than it: nothing that came with it is run.
 """

@@ -1,4 +1,4 @@
-"""The history as the model that is asked takes it."""
+"""Converts the history to the form that a given model accepts."""
 
 from __future__ import annotations
 

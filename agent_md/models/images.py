@@ -1,4 +1,4 @@
-"""Which models take images in a message."""
+"""Which models accept images."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""OpenAI, and servers that speak like it, through langchain-openai: chat completions, and the Responses API for models
-that need it."""
+"""OpenAI, and compatible servers, through langchain-openai: chat completions, and the Responses API for models that
+need it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models cost: the built-in table, and a user's file over it. Imports no framework."""
+"""Prices of models: the built-in table, overridden by a user's file. Imports no framework."""
 
 from __future__ import annotations
 

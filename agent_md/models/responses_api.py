@@ -1,4 +1,4 @@
-"""Which of OpenAI's models take tools only through its newer interface."""
+"""Which OpenAI models support tools only in the Responses API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks a model again when that may help, and says in one line why it did not."""
+"""Retries model calls after temporary failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chat model that replays a file: for trying the product without a key, and for tests."""
+"""The script model: a chat model that plays a file, for trying agentmd without a key, and for tests."""
 
 from __future__ import annotations
 

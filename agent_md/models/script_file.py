@@ -1,4 +1,4 @@
-"""The file of a script model: what it may say, checked strictly, as frozen data. Imports no framework."""
+"""Reads the file of a script model, strictly, as frozen data. Imports no framework."""
 
 from __future__ import annotations
 

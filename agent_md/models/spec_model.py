@@ -1,4 +1,4 @@
-"""The model of one spec for one drive: made at its first call, asked with retries, closed at the end."""
+"""The model of one spec for one drive: created at its first call, called with retries, closed at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks a chat model once, as a stream, and gives its whole answer."""
+"""Calls a chat model once, with streaming, and returns its whole answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regular expressions of others: searched for within a limit of time, while everything else goes on."""
+"""Searches regular expressions of others with a time limit, without blocking other threads."""
 
 from __future__ import annotations
 

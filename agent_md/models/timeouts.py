@@ -1,4 +1,4 @@
-"""How long a provider may be silent."""
+"""Timeouts for providers that send no data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one answer of a model used, and what that costs."""
+"""The usage of one model answer, and its cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Typed values of scripts and price files, which end with their first mistake.
+"""Converts YAML of scripts and price files to typed values; the first error is raised.
 
 The text is read by the one reader of YAML, `agents/yaml_positions.py`.
 """

@@ -1,1 +1,1 @@
-"""HTTP requests to addresses that others chose: an agent file, a client, a model."""
+"""HTTP requests to addresses that an agent file, a client or a model chose."""

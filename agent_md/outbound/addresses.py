@@ -1,4 +1,4 @@
-"""Which addresses a request may go to that somebody else has named."""
+"""Decides which addresses such a request may contact."""
 
 from __future__ import annotations
 

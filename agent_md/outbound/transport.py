@@ -1,4 +1,4 @@
-"""The transport for requests to addresses of others: it looks a name up once, checks what it found, and goes there."""
+"""An HTTP transport that resolves a host name once, checks the addresses, and connects to one of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time of day, as the store and the triggers ask for it."""
+"""The clock of the store and the triggers."""
 
 from __future__ import annotations
 

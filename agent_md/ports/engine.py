@@ -1,4 +1,4 @@
-"""Who drives executions, and whom to wake."""
+"""The engine that drives executions in the background."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fires of schedules, watches and webhooks, each stored before its execution."""
+"""Firings of schedules, watches and webhooks, each stored before its execution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grants: rules that lift a question, given by people."""
+"""Grants in the store."""
 
 from __future__ import annotations
 

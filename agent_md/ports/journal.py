@@ -1,4 +1,4 @@
-"""What the driver of one execution writes: its model messages, calls, steps and end."""
+"""The writes of the driver of one execution: model messages, calls, steps, end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks that are to be sent."""
+"""Webhook deliveries in the store."""
 
 from __future__ import annotations
 

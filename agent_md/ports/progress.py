@@ -1,4 +1,4 @@
-"""Who watches an execution while it is driven."""
+"""The observer of an execution while it is driven."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be removed, and its removal."""
+"""Queries and removal of old data."""
 
 from __future__ import annotations
 

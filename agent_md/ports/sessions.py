@@ -1,4 +1,4 @@
-"""Conversations by name."""
+"""Sessions in the store."""
 
 from __future__ import annotations
 

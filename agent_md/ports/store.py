@@ -1,4 +1,4 @@
-"""The store: the meeting point of all processes. Any may answer, one drives."""
+"""The store, which all processes share: any of them may answer, one drives."""
 
 from __future__ import annotations
 

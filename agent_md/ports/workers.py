@@ -1,4 +1,4 @@
-"""Which processes are alive."""
+"""Liveness of worker processes."""
 
 from __future__ import annotations
 

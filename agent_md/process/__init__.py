@@ -1,1 +1,1 @@
-"""What a process of agentmd does with its log and its standard streams."""
+"""The log and the standard streams of a process."""

@@ -1,4 +1,4 @@
-"""The log of a workspace's processes, for whoever looks for what went wrong; nothing of it is for the terminal."""
+"""Writes the log of a workspace's processes to a file, never to the terminal."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Keeps the terminal and the standard streams for agentmd: what tools and their children print goes to a file, and they
-have nothing to read.
+"""Redirects the output of tools and their children to a file, and gives them an empty standard input.
 
 A tool's `print` between the JSON lines of a run would break them, and its escape codes would reach the terminal. Its
 `input()` would take away what a person answers to a later question.

@@ -1,1 +1,1 @@
-"""Hot reload: what a running server reads again when its files change, and what it says about that."""
+"""Hot reload: reads files again when they change in a running server, and reports the changes."""

@@ -1,4 +1,4 @@
-"""Agent files of a running server: what changed in them, and what is wrong."""
+"""Hot reload of agent files: detects changes and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configuration of a running server: read again when one of its files changes, and used if it is valid."""
+"""Hot reload of the configuration: reads changed files again, and uses them if they are valid."""
 
 from __future__ import annotations
 

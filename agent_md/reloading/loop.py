@@ -1,4 +1,4 @@
-"""The loop of a server that reads changed files again, kind by kind."""
+"""The loop of hot reload: checks each kind of files when they change."""
 
 from __future__ import annotations
 

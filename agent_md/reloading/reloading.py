@@ -1,4 +1,4 @@
-"""Hot reload of one workspace: every kind of files that a running server follows."""
+"""Sets up hot reload for one workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tool modules of a running server: what changed in those that agents name, and what is wrong with them."""
+"""Hot reload of tool modules: detects changes and errors in those that agents name."""
 
 from __future__ import annotations
 

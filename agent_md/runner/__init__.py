@@ -1,1 +1,1 @@
-"""The one loop that drives executions, and what decides its next step."""
+"""The loop that drives executions, and the decision about its next step."""

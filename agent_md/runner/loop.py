@@ -1,4 +1,4 @@
-"""The one loop: starts an execution, resumes it, goes on after a crash. Every way out of it is a stored status."""
+"""The loop that starts, resumes and continues an execution. Every exit stores a status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the loop does next, decided from the state of the thread and from the answers that are recorded."""
+"""Decides the next step of the loop from the state of the thread and the recorded answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the `remember` of an answer to the grant that is recorded with it."""
+"""Converts the `remember` of an answer to the grant that is recorded with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what somebody says to the answer that is recorded: which request is meant, and whether the answer counts."""
+"""Finds the request that a response is for, and converts the response to an answer."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What is thrown away in the end: checkpoints of executions that ended long ago, firings that were skipped long ago, and, if it
-is wanted, executions themselves.
+"""Removes old data: checkpoints of ended executions, skipped firings and, if configured, executions.
 
 The checkpoints are on a file of their own, so no transaction spans them and the store. None is needed: an execution that
 has ended is never driven again, and one that has not gets a new thread in the store before its old one is removed. What a

@@ -1,4 +1,4 @@
-"""What a new execution that repeats a failed one begins with, and what the failed one may have done."""
+"""The first messages of a retry, and the calls of the failed execution that may have had effects."""
 
 from __future__ import annotations
 

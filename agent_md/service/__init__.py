@@ -1,1 +1,1 @@
-"""The server of a workspace as a service of its user: unit files, and the service manager that loads them."""
+"""The server of a workspace as a user service: unit files, and the service manager that loads them."""

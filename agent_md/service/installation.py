@@ -1,4 +1,4 @@
-"""A service installed at the systemd of this user, and removed from it."""
+"""Installs and removes the service in the user's systemd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server of a workspace as a service of its user: a unit of systemd, or a property list of launchd."""
+"""Generates the unit of systemd, or the property list of launchd."""
 
 from __future__ import annotations
 

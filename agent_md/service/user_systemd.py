@@ -1,4 +1,4 @@
-"""The systemd of this user: `systemctl --user`."""
+"""Calls the user's systemd: `systemctl --user`."""
 
 from __future__ import annotations
 

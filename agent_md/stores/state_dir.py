@@ -1,4 +1,4 @@
-"""The state folder: made for its user alone, on a local disk, and kept to one workspace."""
+"""Creates and checks the state folder: private to its user, on a local disk, used by one workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of LangGraph's checkpoints as whoever clears it up sees it: threads by their names, and room. No LangGraph here.
+"""The file of LangGraph's checkpoints, for measuring and removing threads. Does not import LangGraph.
 
 It may be cleared while others drive: every transaction is short, and between two of them others have their turn.
 """

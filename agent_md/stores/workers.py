@@ -1,4 +1,5 @@
-"""Which workers live, told by file locks that the kernel frees at death and at nothing else; and what dead ones left.
+"""Liveness of workers by file locks, which the kernel releases only at the death of a process; and what dead workers
+left.
 
 `flock`, not `lockf`: POSIX record locks vanish when any code of the process closes another descriptor of the file.
 

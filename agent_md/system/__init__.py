@@ -1,4 +1,4 @@
-"""The operating system: what is asked of it, and the one that this program runs on."""
+"""The operating system: the port, and its implementation for this machine."""
 
 from __future__ import annotations
 

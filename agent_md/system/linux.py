@@ -1,4 +1,4 @@
-"""Linux, as `/proc` shows it."""
+"""Linux, through `/proc`."""
 
 from __future__ import annotations
 

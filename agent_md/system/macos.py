@@ -1,4 +1,4 @@
-"""macOS, as its commands show it: it has no `/proc`."""
+"""macOS, through its commands, since it has no `/proc`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of the operating system beyond what Python asks alike everywhere; a port, one implementation a system.
+"""The port for calls that differ between operating systems; one implementation for each system.
 
 Where a system cannot tell, an implementation says so, and what its callers then do is safe: a process that cannot be
 seen is taken for alive, a file system that is not listed for local.

@@ -1,4 +1,4 @@
-"""A system of which nothing is known but that it is POSIX."""
+"""Other POSIX systems, of which nothing more is known."""
 
 from __future__ import annotations
 

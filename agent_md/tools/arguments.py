@@ -1,4 +1,4 @@
-"""Arguments of calls: checked against a JSON schema, and digested."""
+"""Validates the arguments of calls with a JSON schema, and computes their digest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ask_user`: the model asks the human something."""
+"""`ask_user`: lets the model ask a human."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ask_user_question`: the model asks the human structured questions, with options to pick from."""
+"""`ask_user_question`: lets the model ask structured questions with options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every tool is to the gate and to the tool node, whoever wrote it."""
+"""The interface of tools to the gate and the tool node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a text file, of bounded size, each with a line in brackets that says exactly where to read on."""
+"""Reads parts of a text file with a size limit; a last line in brackets says where to continue."""
 
 from __future__ import annotations
 

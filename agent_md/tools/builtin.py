@@ -1,4 +1,4 @@
-"""The built-in tools that every agent has, and the names that no other tool may take."""
+"""The built-in tools of every agent, and reserved tool names."""
 
 from __future__ import annotations
 

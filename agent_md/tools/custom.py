@@ -1,4 +1,4 @@
-"""Custom tools: LangChain tools of the workspace's tools folder, made to be planned and run like built-in ones."""
+"""Custom tools: adapts LangChain tools of the tools folder to the interface of tools."""
 
 from __future__ import annotations
 

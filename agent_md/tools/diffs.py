@@ -1,4 +1,4 @@
-"""The difference a write makes, as a human reads it before saying yes: never shortened without saying so."""
+"""Diffs of writes for approvals; shortened only with a note."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Runs the work of a file tool on a thread of its own, which is given up when it takes too long: a file may be huge, or on
-a disk that does not answer. A change happens or is given up, never both."""
+"""Runs the work of a file tool on its own thread with a time limit. An abandoned change has no effect later."""
 
 from __future__ import annotations
 

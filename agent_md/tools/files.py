@@ -1,4 +1,4 @@
-"""What the file tools share, and `file_read`."""
+"""Common code of the file tools, and `file_read`."""
 
 from __future__ import annotations
 

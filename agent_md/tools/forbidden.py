@@ -1,4 +1,4 @@
-"""The files that no file tool touches, whatever an agent's paths are: by name, by place and by identity."""
+"""The files that no file tool may access, by name, by location and by identity."""
 
 from __future__ import annotations
 

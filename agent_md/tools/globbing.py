@@ -1,4 +1,4 @@
-"""`file_glob`: finds files by name, without ever walking through a link."""
+"""`file_glob`: finds files by name within limits, without following links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of LangChain tools that come from the runner instead of the model, and tools whose calls could never work."""
+"""Arguments of LangChain tools that the runner injects; refuses tools whose calls could not work."""
 
 from __future__ import annotations
 

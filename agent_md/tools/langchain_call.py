@@ -1,4 +1,4 @@
-"""Runs a LangChain tool so that nothing it does can hurt its driver: not how it ends, not how long it takes."""
+"""Runs a LangChain tool so that its failures and delays cannot affect the driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arguments of a LangChain tool: their JSON schema, and whether given ones fit."""
+"""The JSON schema of a LangChain tool's arguments, and their validation."""
 
 from __future__ import annotations
 

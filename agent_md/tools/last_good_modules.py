@@ -1,4 +1,4 @@
-"""Tool modules of a process that runs for long: one that is broken now is used as it was when it could be loaded last."""
+"""Keeps the last loadable version of tool modules while the current one is invalid, in a server."""
 
 from __future__ import annotations
 

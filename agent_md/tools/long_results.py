@@ -1,4 +1,4 @@
-"""Results that are too long for a model: it is given their beginning, and reads on with `result_read`."""
+"""Long results: gives the model the beginning, and the rest with `result_read`."""
 
 from __future__ import annotations
 

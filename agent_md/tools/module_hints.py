@@ -1,4 +1,4 @@
-"""What to write instead, where a tools module or an entry of `tools` is a common mistake. Reads sources, runs nothing."""
+"""Hints for common errors in tool modules and in `tools`. Reads sources, runs nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all tools of the workspace's tools folder have in common, wherever their code runs."""
+"""Common code of all custom tools, in the process or in a sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One file position, with its folder held open: what is looked at and what is done concern the same folder."""
+"""`PinnedPath`: a path whose folder is held open, so that checks and effects use the same folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sandboxed processes said before, so that they are not started to say it again."""
+"""Caches what sandboxed processes reported, so that they are not started again for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replacing a passage of a text whatever its line ends are: a model writes LF, a file may have CRLF, or both."""
+"""Replaces a passage of a text, with LF in the passage matching LF and CRLF in the text."""
 
 from __future__ import annotations
 

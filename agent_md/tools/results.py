@@ -1,4 +1,4 @@
-"""Whatever a tool gives back, as text that can be stored and sent; never fails."""
+"""Converts results of tools to text; never fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files the tools of one agent may touch, and the way to them that nobody can bend meanwhile."""
+"""The files that the tools of one agent may access, and safe resolution of paths."""
 
 from __future__ import annotations
 

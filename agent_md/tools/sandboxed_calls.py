@@ -1,4 +1,4 @@
-"""The runner's side of a call in a sandbox: it answers what the process asks, and takes nothing for granted."""
+"""The runner's side of a sandboxed call: serves the requests of the untrusted process."""
 
 from __future__ import annotations
 

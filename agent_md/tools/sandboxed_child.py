@@ -1,4 +1,4 @@
-"""The program of a sandboxed process of tools: imports one module, and does one thing with it.
+"""The program of a sandboxed process: imports one module, and describes, checks or calls a tool.
 
 It runs under bubblewrap (`agent_md.isolation`), and reads and writes what `sandboxed_protocol` describes.
 """

@@ -1,4 +1,4 @@
-"""What a sandboxed process of tools and its runner say to each other: one JSON object a line, nothing else.
+"""The protocol between a sandboxed process and its runner: one JSON object per line.
 
 The runner begins with one request: `describe` the tools of a module, `check` arguments, or `call` a tool. While the tool
 runs the process asks for what `agent_md.sdk` gives: it sends a message and reads the reply. Its last message is the

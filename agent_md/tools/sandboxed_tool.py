@@ -1,4 +1,4 @@
-"""Custom tools whose code runs in a sandboxed process: it is imported, asked for its arguments, and called only there."""
+"""Custom tools whose code is imported and run only in a sandboxed process."""
 
 from __future__ import annotations
 

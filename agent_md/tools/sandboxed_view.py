@@ -1,4 +1,4 @@
-"""Which files a sandboxed process of an agent sees: those that its file tools reach, and its tools folder to read."""
+"""The files that a sandboxed process can see: those of the agent's file tools, and the tools folder, read-only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Imports modules of the tools folder from bytes that were read before, whatever is on disk by then.
+"""Imports modules of the tools folder from bytes that were read before, whatever is on disk now.
 
 The modules of one snapshot are submodules of a package that has a name of its own, so that each version of a source is
 another module, and what a tool imports late, inside a function, is the version that the tool itself has.

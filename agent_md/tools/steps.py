@@ -1,4 +1,4 @@
-"""Runs a step of a tool, and keeps how it ended: its result, or its exception, as JSON."""
+"""Runs a step of a tool, and stores its result or its exception as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The threads that the code of custom tools runs on: nothing of it runs on the driver's event loop, or can hold it up.
+"""Threads for the code of custom tools, which never runs on the driver's event loop.
 
 Async calls of one module share one event loop, so that its clients and sessions stay usable from call to call. A loop
 that does not answer when one of its calls is cancelled is abandoned with its thread, and the module gets a new one.

@@ -1,4 +1,4 @@
-"""Which modules of the tools folder a module imports, found in its source without running it."""
+"""Finds the modules of the tools folder that a module imports, without running it."""
 
 from __future__ import annotations
 

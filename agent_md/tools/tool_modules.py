@@ -1,4 +1,4 @@
-"""Python modules in the workspace's tools folder: found by name, and loaded from exactly the bytes that were hashed."""
+"""Finds modules in the tools folder, and loads them from exactly the bytes that were hashed."""
 
 from __future__ import annotations
 

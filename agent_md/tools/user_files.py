@@ -1,4 +1,5 @@
-"""Files of the user that other programs obey or that hold keys: version control, configuration, start-up files of shells."""
+"""Files of the user that control other programs or hold keys: version control, configuration, start-up files of
+shells."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What starts executions with nobody there: schedules and file watches."""
+"""Starts executions without a human: schedules, file watches, incoming webhooks."""

@@ -1,4 +1,4 @@
-"""What changed between two looks at files, when it is complete, and how an agent is told. Pure."""
+"""Computes the changes between two snapshots of files, when a set is complete, and its message for the agent. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a schedule fires: instants as seconds since 1970, in order.
+"""Computes the times at which a schedule fires, as seconds since 1970, in order.
 
 `cronsim` finds the wall-clock times that an expression names, on a clock that never changes. This module lays them over
 the clock of a zone, change by change, since no library keeps all of what `agent-file.md` promises there.

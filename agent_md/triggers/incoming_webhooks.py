@@ -1,4 +1,4 @@
-"""Webhook triggers: each delivery becomes a firing once, and starts its execution or says why not."""
+"""Webhook triggers: each delivery becomes a firing once, and starts an execution or is refused with a reason."""
 
 from __future__ import annotations
 

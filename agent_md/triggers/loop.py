@@ -1,4 +1,4 @@
-"""The loop of a server that makes firings and starts them."""
+"""The loop of a server that creates firings of schedules and starts all firings."""
 
 from __future__ import annotations
 

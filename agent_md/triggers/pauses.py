@@ -1,4 +1,4 @@
-"""Which triggers are paused."""
+"""Pausing and resuming triggers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules: each slot becomes a firing, once, whatever the number of processes, restarts and steps of the clock."""
+"""Schedules: each slot becomes exactly one firing, for any number of processes, restarts and clock changes."""
 
 from __future__ import annotations
 

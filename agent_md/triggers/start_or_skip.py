@@ -1,4 +1,4 @@
-"""From firings to executions: each firing that is due is started, or skipped with its reason."""
+"""Starts due firings as executions, or skips them with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an agent's trigger stands: when it fires next, what holds it, and what was skipped last."""
+"""The state of an agent's trigger: its next fire, what blocks it, the last skipped firing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fires to come, of several agents at once."""
+"""The next fires of several agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Being woken when something happens in folders: watchfiles, in a thread."""
+"""Waits for changes in folders, with watchfiles in a thread."""
 
 from __future__ import annotations
 

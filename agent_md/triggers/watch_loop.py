@@ -1,4 +1,4 @@
-"""The watches of a server: each agent's files are looked at when something happens in their folders, and now and then."""
+"""The loop of watches in a server: checks files after notifications and at intervals."""
 
 from __future__ import annotations
 

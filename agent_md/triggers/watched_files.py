@@ -1,4 +1,4 @@
-"""The files that the globs of a watch stand for, within what the agent may reach."""
+"""Finds the files that match the globs of a watch, within the agent's paths."""
 
 from __future__ import annotations
 

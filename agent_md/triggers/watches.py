@@ -1,4 +1,4 @@
-"""Watches: what changed in an agent's files becomes a firing, in one transaction with how the files are now."""
+"""Watches: changed files become a firing, in one transaction with the new snapshot."""
 
 from __future__ import annotations
 

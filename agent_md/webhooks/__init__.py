@@ -1,1 +1,1 @@
-"""Webhooks: from stored events to signed requests that are repeated until they are received."""
+"""Webhooks: derives signed requests from stored events, and repeats them until they are received."""

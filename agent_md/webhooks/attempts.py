@@ -1,4 +1,4 @@
-"""One attempt to deliver: what is sent, to whom, and what its answer means."""
+"""One attempt of a delivery: its request, and the meaning of its response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON that a webhook sends."""
+"""The JSON body of a webhook."""
 
 from __future__ import annotations
 

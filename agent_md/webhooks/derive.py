@@ -1,4 +1,4 @@
-"""From stored events to deliveries: whatever process stored an event, and whenever, it is told."""
+"""Derives deliveries from stored events, whichever process stored them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deliveries to the webhook of an agent: whether they are signed with its secret.
+"""Verifies the signatures of deliveries to the webhook of an agent.
 
 Two conventions: Standard Webhooks (`webhook-id`, `webhook-timestamp`, `webhook-signature`), and that of GitHub
 (`X-Hub-Signature-256`, `X-GitHub-Delivery`).

@@ -1,4 +1,4 @@
-"""One request to a receiver."""
+"""Sends one HTTP request to a receiver."""
 
 from __future__ import annotations
 

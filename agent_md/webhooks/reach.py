@@ -1,4 +1,4 @@
-"""Whether a webhook would ever be sent, as far as that is known beforehand."""
+"""Checks in advance whether a webhook can be sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When an attempt is repeated: for an hour after the first, ever more rarely, never all at the same moment."""
+"""The delays between attempts: growing, randomised, for an hour after the first attempt."""
 
 from __future__ import annotations
 

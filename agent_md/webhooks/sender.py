@@ -1,4 +1,4 @@
-"""Sends what is in the outbox, as tasks of one process."""
+"""Sends the deliveries of the outbox, as tasks of one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The headers by which a receiver knows who sent a body: the convention of Standard Webhooks, and a bearer token."""
+"""The signature headers of a webhook: Standard Webhooks, and a bearer token."""
 
 from __future__ import annotations
 

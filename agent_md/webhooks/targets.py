@@ -1,4 +1,4 @@
-"""The targets of webhooks: those of the agent's file, and the one that came with a message."""
+"""The targets of webhooks: those of the agent file, and the one of a message."""
 
 from __future__ import annotations
 

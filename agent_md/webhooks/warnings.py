@@ -1,4 +1,4 @@
-"""What can be seen beforehand of an agent's webhooks that will reach nobody."""
+"""Warnings about webhooks of an agent that cannot be delivered."""
 
 from __future__ import annotations
 

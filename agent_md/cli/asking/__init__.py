@@ -1,1 +1,1 @@
-"""The questions of an execution, asked at a terminal or answered from flags and scripts."""
+"""Asks the requests of an execution at a terminal, or answers them from options and scripts."""

@@ -1,4 +1,4 @@
-"""The answer that the flags of `respond` give, as the response to a request."""
+"""Converts the options of `respond` to the response to a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was typed at a prompt, as the response to a request. Every parser raises AnswerRefused with what is expected."""
+"""Parses typed answers to responses. Every parser raises AnswerRefused with the expected form."""
 
 from __future__ import annotations
 

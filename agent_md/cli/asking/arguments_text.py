@@ -1,4 +1,4 @@
-"""The arguments of a call as a text that people edit: YAML, whose long texts are written line by line, or JSON."""
+"""The arguments of a call as editable text: YAML with block texts, or JSON."""
 
 from __future__ import annotations
 

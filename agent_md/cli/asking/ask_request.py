@@ -1,4 +1,4 @@
-"""Asks a request at a terminal: its questions one after the other, with what can be typed besides an answer."""
+"""Asks a request at a terminal: its questions one after the other, and the keys `e`, `a` and `?`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be allowed from now on, settled at the terminal: shown with rule, scope and end, and confirmed by a second `y`."""
+"""The dialogue that gives a grant: shows rule, scope and end, and asks for a second `y`."""
 
 from __future__ import annotations
 

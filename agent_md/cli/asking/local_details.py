@@ -1,4 +1,4 @@
-"""What this workspace knows of a request that is asked."""
+"""The details of a request in this workspace, shown by `?` and with edited arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks a human on the terminal, without a thread and without a busy process: a cancelled question is gone at once.
+"""Asks one question on the terminal; a cancelled question is withdrawn at once.
 
 Only what is typed while a question stands open can answer it. What was typed before it, and what was half typed when
 it was withdrawn, is thrown away. Several lines that come at once belong to the one question, and never end it.

@@ -1,4 +1,4 @@
-"""Answers from the script of an agent's model, for trying an agent file with no human there."""
+"""Answers from the script of an agent's model, for testing an agent file without a human."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Tab completes in a message of a chat: its commands, and names of files after an `@`."""
+"""Tab completion in a chat: its commands, and file names after `@`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every chat has in common, whoever drives its turns: which messages are commands, and how it ends."""
+"""The main loop of local and remote chats: reads messages, runs commands, ends the chat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The messages typed in the chats of a workspace, for calling them back: a file in its state folder.
+"""The history of typed messages of a workspace's chats, in a file in its state folder.
 
 Answers to questions are never in it.
 """

@@ -1,4 +1,4 @@
-"""`chat` with an agent of this workspace: each turn is an execution that this process drives."""
+"""`chat` with an agent of this workspace: this process drives each turn as an execution."""
 
 from __future__ import annotations
 

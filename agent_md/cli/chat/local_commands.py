@@ -1,4 +1,4 @@
-"""The commands of a chat with an agent of this workspace, and the state of the chat that they change."""
+"""The commands of a local chat, such as `/clear` and `/model`, and the state that they change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the messages of a chat come from: typed at a terminal, or lines of standard input."""
+"""The source of chat messages: a terminal, or lines of standard input."""
 
 from __future__ import annotations
 

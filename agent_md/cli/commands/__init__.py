@@ -1,4 +1,4 @@
-"""The commands: one file a family, thin. This table says where each is, so that only the one that is given is imported."""
+"""The table of commands: the module of each, so that only the one that is used is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents that are named by the path of their file instead of by their name."""
+"""Finds the agent and the workspace for a path to an agent file."""
 
 from __future__ import annotations
 

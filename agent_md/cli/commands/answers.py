@@ -1,4 +1,4 @@
-"""`answers`: what was decided, by whom and when, over all executions."""
+"""`answers`: lists the decisions of requests of all executions."""
 
 from __future__ import annotations
 

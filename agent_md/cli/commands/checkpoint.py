@@ -1,4 +1,4 @@
-"""`checkpoint`: what the checkpoints take, and clearing them up."""
+"""`checkpoint`: shows the size of checkpoints, and removes old ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`explain`: which calls of an agent ask a human, by which rule, and what else bounds a run."""
+"""`explain`: shows which calls of an agent ask a human, by which rule, and the other limits of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`grants`: what was allowed from now on, listed and revoked."""
+"""`grants`: lists and revokes grants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`info`: the settings in effect, and where each comes from."""
+"""`info`: shows the settings in effect and their sources."""
 
 from __future__ import annotations
 

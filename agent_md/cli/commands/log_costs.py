@@ -1,4 +1,4 @@
-"""`logs --cost`: what was spent, by day, agent or model, and what is left of the limits of the day."""
+"""`logs --cost`: costs by day, agent or model, and what is left of today's limits."""
 
 from __future__ import annotations
 

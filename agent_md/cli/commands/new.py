@@ -1,4 +1,4 @@
-"""`new`: a first version of an agent, in a file that `validate` takes."""
+"""`new`: creates an agent file that `validate` accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the file of a new agent goes, and how it gets there: whole, and over nothing that is there."""
+"""Chooses the path of a new agent file, and writes it atomically without overwriting another file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pending`: the questions that wait for an answer."""
+"""`pending`: lists the open requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`respond`: answers the questions of an execution."""
+"""`respond`: answers the requests of an execution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`resume`: goes on with executions that nobody drives."""
+"""`resume`: continues executions that nobody drives."""
 
 from __future__ import annotations
 

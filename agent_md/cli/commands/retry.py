@@ -1,4 +1,4 @@
-"""`retry`: a failed execution, begun anew."""
+"""`retry`: starts a failed execution again."""
 
 from __future__ import annotations
 

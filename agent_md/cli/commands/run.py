@@ -1,4 +1,4 @@
-"""`run`: one execution of an agent, driven by this process."""
+"""`run`: creates an execution of an agent and drives it in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The message of `run`: a text, a file, or standard input."""
+"""The message of `run`: from an option, a file, or standard input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`schedule`: when agents fire next, and pausing them."""
+"""`schedule`: shows when agents fire next, and pauses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`service`: the server of a workspace as a service of its user, which starts by itself and is started again."""
+"""`service`: installs the server of a workspace as a user service."""
 
 from __future__ import annotations
 

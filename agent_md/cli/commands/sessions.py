@@ -1,4 +1,4 @@
-"""`sessions`: the conversations of a workspace; showing and deleting one."""
+"""`sessions`: lists, shows and deletes the conversations of a workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`settle`: a human says what became of a call that may have run."""
+"""`settle`: records whether a call that may have run did run."""
 
 from __future__ import annotations
 

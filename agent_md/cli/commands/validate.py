@@ -1,4 +1,4 @@
-"""`validate`: what is wrong in the agent files and config.yaml."""
+"""`validate`: reports the errors in agent files and config.yaml."""
 
 from __future__ import annotations
 

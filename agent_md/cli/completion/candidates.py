@@ -1,4 +1,4 @@
-"""What may come next on a command line that is being typed: by the commands there are, and by what is in the workspace.
+"""The completions of a partial command line: commands, options, agents, executions, requests. Reads only.
 
 Only looked at: nothing is made, written or settled.
 """

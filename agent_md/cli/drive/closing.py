@@ -1,4 +1,4 @@
-"""Closing an execution that is to be cancelled: here, if nobody drives it, else by whoever does."""
+"""Cancels an execution: closes it here if nobody drives it, otherwise asks its driver to."""
 
 from __future__ import annotations
 

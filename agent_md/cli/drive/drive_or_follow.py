@@ -1,4 +1,4 @@
-"""Attends one execution from a terminal: drives it or follows it, shows its events, asks its questions."""
+"""Drives or follows one execution from a terminal: shows its events and asks its requests."""
 
 from __future__ import annotations
 

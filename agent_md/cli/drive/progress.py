@@ -1,4 +1,4 @@
-"""What goes on while nothing is printed: the model's text as it comes, or which tool works and for how long.
+"""The progress line while an execution works: streamed text, or the running tool and its time.
 
 All of it stands in a LiveArea and is gone before anything is printed; what counts is printed from stored events.
 """

@@ -1,4 +1,4 @@
-"""What `run`, `respond`, `resume` and `chat` print: lines for people, only the answer, or one JSON event a line."""
+"""The output of `run`, `respond`, `resume` and `chat`: lines for people, only the answer, or one JSON event per line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What signals ask of a command that attends an execution: to cancel it, or to go."""
+"""Handles stop signals of a command that drives or follows: cancel the execution, or leave it."""
 
 from __future__ import annotations
 

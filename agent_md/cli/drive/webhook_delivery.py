@@ -1,4 +1,4 @@
-"""Webhooks where no server runs: a command tells of what it drove before it ends."""
+"""Delivers webhooks before a command exits, if no server runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of a chat with a server that ask it something: visible lines, or one that says what it does not tell."""
+"""The commands of a remote chat that need the server, such as `/cost` and `/model`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server of the sessions interface tells of a question, beside the question itself."""
+"""The details of a question that a server of the sessions interface provides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a chat with a server shows: its own lines, the ends of turns, and that the server works."""
+"""The output of a remote chat: its own lines, results of turns, and progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The turns of a session that another process drives, at a terminal: shown, and asked about.
+"""Follows the turns of a session at a server on the terminal: shows events and asks questions.
 
 What was answered is not asked again, whatever the server shows.
 """

@@ -1,1 +1,1 @@
-"""The terminal: how keys come in, how lines and live rows go out, signals."""
+"""The terminal: key input, line and live output, signals."""

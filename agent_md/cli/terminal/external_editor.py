@@ -1,4 +1,4 @@
-"""Edits a text with the editor that the user has chosen."""
+"""Edits a text with the user's editor."""
 
 from __future__ import annotations
 

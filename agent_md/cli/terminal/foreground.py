@@ -1,4 +1,4 @@
-"""Runs another program on the terminal, such as a pager or an editor, and gives the terminal back as it was."""
+"""Runs another program on the terminal, such as a pager or an editor, and restores the terminal mode afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for a person outside of an execution: a signal ends the waiting in order before it does what it does."""
+"""Waits for user input outside of an execution; signals end the wait cleanly before they take effect."""
 
 from __future__ import annotations
 

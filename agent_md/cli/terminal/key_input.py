@@ -1,4 +1,4 @@
-"""The keys of a terminal for the line editor, with pastes told apart that the terminal does not mark."""
+"""Reads keys for the line editor, and detects pastes that the terminal does not mark."""
 
 from __future__ import annotations
 

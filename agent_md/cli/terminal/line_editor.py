@@ -1,4 +1,4 @@
-"""Reads a text of any length at a terminal, with prompt_toolkit: the only module that runs it.
+"""The line editor, on prompt_toolkit: reads a text of any length. The only module that runs prompt_toolkit.
 
 The editor is drawn below what was printed. When Enter ends the text, it stays as it stands. A text that is higher than the
 screen, or no longer wanted, is taken away and printed once more, whole.

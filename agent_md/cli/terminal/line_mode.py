@@ -1,4 +1,4 @@
-"""Reads lines from a terminal in line mode: the kernel edits and echoes, nothing is drawn. For dumb terminals."""
+"""Reads lines in the kernel's line mode, for dumb terminals: the kernel edits and echoes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A few rows at the end of a terminal's output that come and go: nothing of them stays, and nothing else is touched.
+"""Live rows at the end of a terminal's output: draws, updates and erases them.
 
 The cursor rests at their beginning. So they are taken away by clearing from there on, whatever became of them: a
 terminal that was made narrower may have folded them.

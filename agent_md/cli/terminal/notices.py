@@ -1,4 +1,4 @@
-"""Calls somebody to the terminal who does something else: a bell, or a notice on the desktop."""
+"""Rings the bell or sends a desktop notification when a question opens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prints lines for people and results for programs. Standard output is for results, standard error for notes.
+"""Prints results to standard output and notes to standard error.
 
 What is shown to people are renderables of Rich, or visible lines. Nothing is ever parsed as markup.
 """

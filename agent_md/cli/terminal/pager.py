@@ -1,4 +1,4 @@
-"""Shows a long text through the user's pager."""
+"""Shows a long text in the user's pager."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals of a command that attends an execution or a chat."""
+"""Installs signal handlers for commands that drive executions or chat."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What people see, as pure functions from data to lines; no terminal here."""
+"""Renders data for people, as pure functions from data to lines or renderables. Uses no terminal."""

@@ -1,4 +1,4 @@
-"""Answers over all executions, for people."""
+"""The table of `answers`."""
 
 from __future__ import annotations
 

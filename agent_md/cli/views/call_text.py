@@ -1,4 +1,4 @@
-"""A tool call on one line. Texts of many lines in its arguments are named by their size, to be shown apart."""
+"""A tool call on one line. Arguments of many lines are replaced by their size, to be shown separately."""
 
 from __future__ import annotations
 

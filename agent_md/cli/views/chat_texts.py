@@ -1,4 +1,4 @@
-"""What a chat says of itself: its first lines, its help, its last lines. All of it is visible text.
+"""The texts of a chat: start, help, end. All of them are visible text.
 
 A chat with a server says the same where it can."""
 

@@ -1,4 +1,4 @@
-"""What was spent, as a table."""
+"""The table of costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines of a run: pure functions from stored events to what is shown, in the seed's shape.
+"""Formats stored events as the lines of a run.
 
 `17:03:12 cleaner 🔧 file_delete → {"path": "output/old-report.txt"}`: local time, agent, a sign, what happened. Further
 lines of a text are indented, so that no text can pass for a line of ours.

@@ -1,4 +1,4 @@
-"""What there is to say of an agent before it runs: which calls ask, by which rule, and what else bounds a run."""
+"""The output of `explain`: which calls ask, by which rule, and the other limits of a run."""
 
 from __future__ import annotations
 

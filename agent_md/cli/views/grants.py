@@ -1,4 +1,4 @@
-"""Grants for people: a table of them, and one in a few words."""
+"""The table of grants, and one grant as a short text."""
 
 from __future__ import annotations
 

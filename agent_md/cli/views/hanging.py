@@ -1,4 +1,4 @@
-"""Text that goes on indented: what is folded at the edge of a terminal never begins a row, where lines of ours do."""
+"""Text with a hanging indent, so that wrapped lines never start in the first column like our own lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown while something works, and is gone afterwards."""
+"""Renderables for the live rows while an agent works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How things look on a terminal, for Rich: few looks, readable on dark and on light, of the terminal's own colours."""
+"""Rich styles: few, readable on dark and light backgrounds, with the terminal's own colours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent says, laid out as the Markdown that models write, for terminals that can show looks.
+"""Renders an agent's Markdown for terminals with styles.
 
 Nothing in it is hidden: HTML, entities, images and definitions of links stay as they are written, and links are followed
 by their addresses. Nothing in it is obeyed: it is made visible before it is read, and again before it is shown.

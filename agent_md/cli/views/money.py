@@ -1,4 +1,4 @@
-"""Costs as people read them."""
+"""Formats costs for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels and what is to be said of each, in two columns, or below one another where there is little room."""
+"""Two columns of labels and values; one below the other if there is little room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be typed at a question besides an answer, and the line that says so."""
+"""The keys that a question accepts, and the line that lists them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A question as a human reads it, in the seed's shape, and what stands above it.
+"""Renders a question, and the context above it.
 
 Lines that show text of others begin with a sign of ours or are indented, so that no text can pass for a question.
 """

@@ -1,4 +1,4 @@
-"""Renderables as the lines that a screen shows."""
+"""Renders Rich renderables to lines for a screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that is known of a request, for who wants to see more than the question before answering."""
+"""Renders all details of a request, for `?`."""
 
 from __future__ import annotations
 

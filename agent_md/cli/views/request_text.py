@@ -1,4 +1,4 @@
-"""What is said of a request on one line: what it asks, how it was decided, what has changed since."""
+"""A request on one line: its question, its decision, what has drifted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where lines go: whether it takes colour, how wide and high it is."""
+"""The properties of an output: colour, width, height."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions for people."""
+"""The table of sessions."""
 
 from __future__ import annotations
 

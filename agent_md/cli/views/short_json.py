@@ -1,4 +1,4 @@
-"""A JSON value in little room: every key is there as long as there is room, long parts are cut and say so."""
+"""Shortens a JSON value to a given width: keeps keys as long as possible, and marks shortened parts."""
 
 from __future__ import annotations
 

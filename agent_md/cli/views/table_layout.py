@@ -1,4 +1,4 @@
-"""Rows in columns that fit any width: cells are folded, never cut; where columns are too many, each row is a record."""
+"""Lays out rows in columns for any width: wraps cells, and shows each row as a record if columns do not fit."""
 
 from __future__ import annotations
 

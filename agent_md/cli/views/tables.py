@@ -1,4 +1,4 @@
-"""Listings: what waits for a human, executions, agents. Pure functions to what is shown; nothing is cut."""
+"""The tables of requests, executions and agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Visible text in columns of a terminal: how wide it is, and cut."""
+"""The width of visible text in terminal columns, and cutting to a width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that happened in one execution, whole, to be read from top to bottom."""
+"""The timeline of one execution: all its events in full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times as people read them: the day and the time of day in a zone, None = the local one."""
+"""Formats times for people: day and time in a zone; None = the local zone."""
 
 from __future__ import annotations
 

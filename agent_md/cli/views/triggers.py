@@ -1,4 +1,4 @@
-"""What starts an agent by itself, in sentences: when it fires, what holds it, and what was skipped."""
+"""Describes an agent's trigger in sentences: when it fires next, what blocks it, what was skipped."""
 
 from __future__ import annotations
 

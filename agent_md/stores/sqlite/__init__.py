@@ -1,1 +1,1 @@
-"""The store on SQLite: one file, any number of processes."""
+"""The store on SQLite."""

@@ -1,4 +1,4 @@
-"""Triggers and their firings on SQLite."""
+"""Triggers and their firings in SQLite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers over all executions, those of removed ones too."""
+"""Queries for the answers of all executions, including removed ones."""
 
 from __future__ import annotations
 

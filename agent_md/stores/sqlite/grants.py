@@ -1,4 +1,4 @@
-"""Grants on SQLite."""
+"""Grants in SQLite."""
 
 from __future__ import annotations
 

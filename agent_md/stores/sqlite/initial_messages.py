@@ -1,4 +1,4 @@
-"""What executions begin with, kept as references: a message is stored once, however many later turns are told of it.
+"""The first messages of executions, stored as references: each message is stored only once.
 
 The column `executions.seed` holds a JSON object of these, or, in rows of formats up to 4, the list of all messages:
 

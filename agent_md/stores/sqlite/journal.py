@@ -1,4 +1,4 @@
-"""The fenced writes of one driver."""
+"""The writes of one driver, each checked against the epoch of its claim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What calls of models cost, one row each; rows outlive their executions. What writes must run inside `Database.write()`."""
+"""The ledger of model costs: one row per call, which outlives its execution. Writes must run inside
+`Database.write()`."""
 
 from __future__ import annotations
 

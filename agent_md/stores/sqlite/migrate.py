@@ -1,4 +1,4 @@
-"""The format of the database: how its file is known as ours, and how it is brought to the newest format."""
+"""The format of the database: recognises our files, and migrates them to the newest format."""
 
 from __future__ import annotations
 

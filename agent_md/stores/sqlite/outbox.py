@@ -1,4 +1,4 @@
-"""The outbox of webhooks on SQLite."""
+"""The outbox of webhooks in SQLite."""
 
 from __future__ import annotations
 

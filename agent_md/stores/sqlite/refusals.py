@@ -1,4 +1,4 @@
-"""Runs that were refused; the newest are kept."""
+"""Refused runs in SQLite; only the newest are kept."""
 
 from __future__ import annotations
 

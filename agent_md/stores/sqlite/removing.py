@@ -1,5 +1,4 @@
-"""Whole executions are removed, and leave a tombstone: what was answered, and the keys that made them. What they cost stays
-in the ledger.
+"""Removes executions, and keeps one row of each with its answers and keys. Their costs stay in the ledger.
 
 An execution that stays may refer to others for what it begins with (see initial_messages.py). What a young one refers to stays with
 it; an old one that stays for that reason is given copies of what it refers to, so that not the whole conversation stays.

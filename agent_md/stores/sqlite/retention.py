@@ -1,4 +1,4 @@
-"""What may be thrown away, on SQLite."""
+"""Queries for old data in SQLite."""
 
 from __future__ import annotations
 

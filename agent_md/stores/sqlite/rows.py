@@ -1,4 +1,4 @@
-"""Between rows and the frozen data of agent_md.executions."""
+"""Converts rows to the frozen data of `agent_md.executions`."""
 
 from __future__ import annotations
 

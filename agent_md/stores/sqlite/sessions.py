@@ -1,4 +1,4 @@
-"""Sessions and conversations on SQLite.
+"""Sessions and conversations in SQLite.
 
 A conversation has no messages of its own: they are the stored events of its executions.
 """

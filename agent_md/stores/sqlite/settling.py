@@ -1,4 +1,4 @@
-"""What humans say of calls that may have run: a row beside the call, written once."""
+"""Settlements of calls that may have run: a row beside the call, written once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements that several transactions share. Each must run inside `Database.write()`."""
+"""SQL statements that several transactions share. Each must run inside `Database.write()`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Money that is held for calls of models under way. What writes must run inside `Database.write()`."""
+"""Reservations of money for running model calls. Writes must run inside `Database.write()`."""
 
 from __future__ import annotations
 

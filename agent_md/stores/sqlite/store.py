@@ -1,4 +1,4 @@
-"""The store on SQLite; every method is one statement or one short transaction."""
+"""The store in SQLite; every method is one statement or one short transaction."""
 
 from __future__ import annotations
 
