@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from agent_md.app import App
 from agent_md.executions.execution import Execution
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.states import RequestKind, Status, TriggerKind
+from agent_md.isolation.bubblewrap import isolation_problem
 from agent_md.settings import load_settings
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.workers import LockWorkers
@@ -32,6 +34,19 @@ WRITE = call("file_write", path="box/written.txt", content="x")
 READ = call("file_read", path="box/there.txt")
 SPENT = {"calls": [READ], "usage": {"input": 60, "output": 40, "cost": 0.5}}
 ENDED: Mapping[str, Any] = {"text": "Done."}
+LEAVING = '''
+from langchain_core.tools import tool
+from agent_md.sdk import context, tool_options
+
+@tool
+@tool_options(idempotent=True)
+def leave() -> str:
+    """Writes in its box, and beside it."""
+    box = context().resolve_path("box")
+    (box / "written.txt").write_text("x")
+    (box.parent / "written.txt").write_text("x")
+    return "out"
+'''
 
 
 @dataclass(frozen=True)
@@ -49,6 +64,8 @@ class Setting:
     """How the reason begins that it gives when it does not succeed."""
     denied: bool = False
     """Whether its open request is denied then, which ends it, and nothing was done."""
+    problem: Callable[[], str | None] = lambda: None
+    """Why it cannot be tried on this machine."""
 
 
 SETTINGS = {
@@ -96,6 +113,14 @@ SETTINGS = {
     "confirm-timeout": Setting(
         "confirm_timeout: 1s", [{"calls": [WRITE]}, ENDED], Status.SUCCESS, ["denied"], [RequestKind.CONFIRM]
     ),
+    "sandbox": Setting(
+        "auto_approve: '*'\ntools: [leaving]\nsandbox: true",
+        [{"calls": [call("leave")]}, ENDED],
+        Status.SUCCESS,
+        ["failed"],
+        written=True,
+        problem=isolation_problem,
+    ),
     "ask-user": Setting(
         "auto_approve: '*'",
         [{"calls": [call("ask_user", question="Which?")]}, ENDED],
@@ -118,7 +143,12 @@ class Way:
 
     def agents(self, key: str) -> dict[str, str]:
         """The names of its agents by their settings."""
-        return {setting: f"{setting}-{key}" if self.trigger else setting for setting in SETTINGS}
+        return {setting: f"{setting}-{key}" if self.trigger else setting for setting in _possible()}
+
+
+@cache
+def _possible() -> tuple[str, ...]:
+    return tuple(name for name, setting in SETTINGS.items() if setting.problem() is None)
 
 
 def _run(folder: AgentFolder, names: Sequence[str], _: Client) -> None:
@@ -237,6 +267,7 @@ class Table:
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
     table = Table(AgentFolder(tmp_path_factory.mktemp("ways") / "ws"))
+    table.folder.tools("leaving", LEAVING)
     table.write_agents(triggered=False)
     table.start(served=False, triggered=False)
     table.write_agents(triggered=True)
@@ -252,6 +283,8 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_a_setting_holds(table: Table, setting: str, way: str) -> None:
     expected, folder = SETTINGS[setting], table.folder
+    if setting not in _possible():
+        pytest.skip(f"NOT RUN: {expected.problem()}")
     execution = table.settled(setting, way, expected.status)
     assert (execution.trigger, execution.status) == (WAYS[way].kind, expected.status), execution.error
     assert (execution.error or "").startswith(expected.error)
