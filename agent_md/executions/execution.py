@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agent_md.executions.spending import Budget
 from agent_md.executions.ids import ExecutionId, WorkerId
+from agent_md.executions.positions import Position
 from agent_md.executions.states import EventType, Status, TriggerKind
 
-__all__ = ["Claim", "Event", "Execution", "HookTarget", "NewExecution", "Usage"]
+__all__ = ["Claim", "Event", "Execution", "HookTarget", "NewChild", "NewExecution", "Spent", "Usage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +81,31 @@ class NewExecution:
 
 
 @dataclass(frozen=True, slots=True)
+class NewChild:
+    """An execution for a call to start: what is created, with its spec in stored form."""
+
+    new: NewExecution
+    spec: str
+    spec_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What an execution and all executions below it have used so far."""
+
+    usage: Usage = field(default_factory=Usage)
+    calls: int = 0
+    """Tool calls that their models asked for."""
+    work_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Execution:
-    """One run of an agent as the store has it."""
+    """One run of an agent as the store has it.
+
+    `status` is `running` too while it waits for nothing but children that go on: it is `waiting` when a request of it, or
+    of an execution below it, is open.
+    """
 
     id: ExecutionId
     agent: str
@@ -113,5 +137,16 @@ class Execution:
     """Calls that may have run, those left out that were settled."""
     cancelled_by: str | None = None
     """Who asked to cancel it; the driver obeys."""
+    root_id: ExecutionId | None = None
+    """The execution at the top: its own number if no other has called it."""
+    position: Position | None = None
+    """The call of its parent that started it."""
+    parked: bool = False
+    """Whether it waits, for answers or for children, and nobody drives it."""
     thread: int = 0
     """Which of its threads is in use: how often one was given up and begun anew."""
+
+    @property
+    def root(self) -> ExecutionId:
+        """The execution at the top, which people deal with."""
+        return self.id if self.root_id is None else self.root_id

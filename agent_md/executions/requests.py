@@ -18,6 +18,7 @@ __all__ = [
     "CallEffect",
     "CoveredFile",
     "NewRequest",
+    "PathStep",
     "Preview",
     "Request",
     "RequestContent",
@@ -42,6 +43,14 @@ class CallEffect:
 
     before: str
     after: str
+
+
+@dataclass(frozen=True, slots=True)
+class PathStep:
+    """One execution on the way from a root to the one that asks."""
+
+    execution_id: ExecutionId
+    agent: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +149,19 @@ class Request(RequestContent):
     execution_id: ExecutionId
     agent: str
     created_at: float
+    path: tuple[PathStep, ...] = ()
+    """From the root to the execution that asks; empty if that is its own root."""
     expires_at: float | None = None
     answer: Answer | None = None
     """The answer that counts: None when it was retracted."""
     retraction: Retraction | None = None
     replaces: RequestId | None = None
     """The request whose answer was retracted, so that this one asks again."""
+
+    @property
+    def root(self) -> PathStep:
+        """The execution under which people find it."""
+        return self.path[0] if self.path else PathStep(self.execution_id, self.agent)
 
     @property
     def open(self) -> bool:

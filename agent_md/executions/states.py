@@ -141,3 +141,5 @@ class EventType(StrEnum):
     RETRACTED = "retracted"
     FINAL_ANSWER = "final_answer"
     COMPLETE = "complete"
+    CHILD_STARTED = "child_started"
+    CHILD_ENDED = "child_ended"

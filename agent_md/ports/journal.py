@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from agent_md.executions.calls import Proposal
-from agent_md.executions.execution import Claim, Usage
+from agent_md.executions.execution import Claim, NewChild, Usage
 from agent_md.executions.grants import GrantId
-from agent_md.executions.ids import RequestId
+from agent_md.executions.ids import RequestId, WaitId
 from agent_md.executions.positions import Position
 from agent_md.executions.requests import CallEffect, NewRequest
 from agent_md.executions.spending import Budget, Judgement
@@ -99,12 +99,20 @@ class Journal(Protocol):
         still cannot be retracted."""
 
     def pause_call(
-        self, position: Position, requests: Sequence[NewRequest], *, answered: Collection[RequestId] = ()
+        self,
+        position: Position,
+        requests: Sequence[NewRequest],
+        *,
+        child: NewChild | None = None,
+        answered: Collection[RequestId] = (),
     ) -> None:
-        """Moves a call to `paused` and opens the requests (`interrupt`) it waits for; those there are left alone.
+        """Moves a call to `paused`, opens the requests (`interrupt`) and creates the child (`child_started`) it waits for;
+        requests that are there are left alone. The child is `queued`, or `running` of this worker if the journal
+        `keeps_family`.
 
-        With nothing written it raises CallClosed for a tool's requests when the call is not `started` by this driver, and
-        AnswerRetracted as `start_call` does."""
+        With nothing written it raises CallClosed for a tool's requests and for a child when the call is not `started` by
+        this driver, CancelRequested instead of creating a child when the execution is to be cancelled, and AnswerRetracted
+        as `start_call` does."""
 
     def finish_call(
         self,
@@ -129,14 +137,16 @@ class Journal(Protocol):
     def end_step(self, position: Position, number: int, result: Any, error: dict[str, Any] | None) -> None:
         """Keeps a step's JSON result, or its error."""
 
-    def park(self, waits: Collection[frozenset[RequestId]]) -> bool:
-        """Moves `running` to `waiting` (`waiting`), and frees the worker. Each of `waits` is the set of requests that
-        one paused call waits for: if every request of any of them has its answer, only the time of work is written and
-        False comes back."""
+    def park(self, waits: Collection[frozenset[WaitId]]) -> bool:
+        """Parks the execution, and frees the worker. Each of `waits` is what one paused call waits for: if nothing of any of
+        them is open, only the time of work is written and False comes back. `waiting` is told if a request of it or of an
+        execution below it is open, and of the root then too, if that is parked."""
 
     def release(self) -> None:
         """Gives the execution back as `queued`; its attempts stay as they are."""
 
     def finish(self, ending: Ending) -> None:
         """Ends the execution (`final_answer` if it has an output, `complete`): open calls are closed (`tool_result`),
-        open requests become `cancelled`, the worker is free."""
+        open requests become `cancelled`, what it has called is to be cancelled, the worker is free. Its parent is told
+        (`child_ended`), and goes on if it was parked: as `queued`, or as `running` of this worker if the journal
+        `keeps_family`."""

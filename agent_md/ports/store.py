@@ -17,6 +17,7 @@ from agent_md.executions.requests import Answer, Request, Retraction
 from agent_md.executions.states import Outcome
 from agent_md.ports.event_queries import EventQueries
 from agent_md.ports.execution_queries import ExecutionQueries
+from agent_md.ports.family_queries import FamilyQueries
 from agent_md.ports.firings import Firings
 from agent_md.ports.grants import Grants
 from agent_md.ports.journal import Journal
@@ -61,7 +62,7 @@ class AnswerReceipt:
     claim: Claim | None
 
 
-class Store(ExecutionQueries, JournalQueries, EventQueries, Protocol):
+class Store(ExecutionQueries, FamilyQueries, JournalQueries, EventQueries, Protocol):
     """Executions, specs as started, requests, answers, events, effect journal, usage and workers."""
 
     @property
@@ -125,14 +126,15 @@ class Store(ExecutionQueries, JournalQueries, EventQueries, Protocol):
         oldest first."""
 
     def request_cancel(self, execution_id: ExecutionId, by: str) -> Execution:
-        """Notes that the execution is to be cancelled; its driver obeys. The first to ask is kept. An ended one is
-        left alone. Gives the execution as it is then."""
+        """Notes that the execution, and all below it, are to be cancelled; their drivers obey. The first to ask is kept. An
+        ended one is left alone. Gives the execution as it is then."""
 
     def claim_to_cancel(self, execution_id: ExecutionId, worker: WorkerId, *, suspects: bool = True) -> Claim | None:
         """As `claim`, but also takes a `waiting` one; for closing it, not for driving it."""
 
-    def journal(self, claim: Claim) -> Journal:
-        """The fenced writes of the holder of `claim`. The time of work counts from here."""
+    def journal(self, claim: Claim, *, keeps_family: bool = False) -> Journal:
+        """The fenced writes of the holder of `claim`. The time of work counts from here. `keeps_family`: the worker drives
+        what is called, and the parent when it goes on, so that no other process takes them."""
 
     def settle_call(
         self, execution_id: ExecutionId, position: Position, *, ran: bool, note: str | None, by: str
@@ -145,8 +147,8 @@ class Store(ExecutionQueries, JournalQueries, EventQueries, Protocol):
     def request(self, request_id: RequestId) -> Request:
         """Raises UnknownRequest."""
 
-    def requests(self, execution_id: ExecutionId) -> list[Request]:
-        """All requests of one execution, oldest first."""
+    def requests(self, execution_id: ExecutionId, *, family: bool = False) -> list[Request]:
+        """All requests of one execution, or of its `family`, oldest first."""
 
     def open_requests(self, *, limit: int | None = None, offset: int = 0) -> list[Request]:
         """Open requests of all executions, oldest first."""
@@ -161,9 +163,10 @@ class Store(ExecutionQueries, JournalQueries, EventQueries, Protocol):
     def record_answers(
         self, answers: Sequence[NewAnswer], *, by: str, claim_for: WorkerId | None = None
     ) -> AnswerReceipt:
-        """Records answers to requests of one execution, all or none (`resumed` each); the one place that decides a
-        request. A `waiting` execution becomes `queued`, or `running` of `claim_for` with the next epoch, in the same
-        transaction; a `queued` one is taken too when `claim_for` is given. The first answer wins: equal answers again
+        """Records answers to requests of one execution, or of others with the same root, all or none (`resumed` each); the
+        one place that decides a request. A `waiting` execution becomes `queued`, or, the one of the first answer,
+        `running` of `claim_for` with the next epoch, in the same transaction; a `queued` one is taken too when `claim_for`
+        is given. The first answer wins: equal answers again
         give the first receipt's answers with `recorded` False. Raises UnknownRequest; AnswerConflict when one was
         decided otherwise, its deadline included: an answer after `expires_at` records the expiry and loses to it;
         AnswerRetracted when the answer to one was retracted, whatever this one is.

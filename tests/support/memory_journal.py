@@ -10,9 +10,9 @@ from typing import Any
 
 from agent_md.errors import CallClosed, CancelRequested, ClaimLost
 from agent_md.executions.calls import Call, Proposal, StepRecord
-from agent_md.executions.execution import Claim, Execution, Usage
+from agent_md.executions.execution import Claim, Execution, NewChild, Usage
 from agent_md.executions.grants import Grant, GrantId
-from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.ids import ExecutionId, RequestId, WaitId
 from agent_md.executions.positions import BETWEEN, Position
 from agent_md.executions.requests import CallEffect, NewRequest
 from agent_md.executions.spending import Budget, Judgement
@@ -29,7 +29,10 @@ __all__ = ["MemoryJournal"]
 class MemoryJournal:
     """The `Journal` port."""
 
-    def __init__(self, state: MemoryState, grants: MemoryGrants, claim: Claim, workers: Workers) -> None:
+    def __init__(
+        self, state: MemoryState, grants: MemoryGrants, claim: Claim, workers: Workers, *, keeps_family: bool
+    ) -> None:
+        self._family_worker = claim.worker if keeps_family else None
         self._grants = grants
         self._state = state
         self._workers = workers
@@ -122,11 +125,18 @@ class MemoryJournal:
                 self._move(position, state)
 
     def pause_call(
-        self, position: Position, requests: Sequence[NewRequest], *, answered: Collection[RequestId] = ()
+        self,
+        position: Position,
+        requests: Sequence[NewRequest],
+        *,
+        child: NewChild | None = None,
+        answered: Collection[RequestId] = (),
     ) -> None:
         with self._write() as execution:
             self._state.refuse_retracted(answered)
-            if any(request.source is RequestSource.TOOL for request in requests):
+            if child is not None:
+                _refuse_if_cancelled(execution)
+            if child is not None or any(request.source is RequestSource.TOOL for request in requests):
                 self._check_started(position)
             if self._state.call(self._id, position).state.closed:
                 return
@@ -134,6 +144,38 @@ class MemoryJournal:
             self._state.use_answers(answered)
             for request in requests:
                 self._state.open_request(execution, request)
+            if child is not None:
+                self._start_child(position, child)
+
+    def _start_child(self, position: Position, child: NewChild) -> None:
+        state = self._state
+        child_id = state.insert(child.new, child.spec, child.spec_digest, as_json(list(child.new.seed)), position)
+        data = self._told(self._id, position, child_id)
+        text = f"{child.new.agent} (execution {child_id})"
+        state.tell(self._id, f"child_started:{child_id}", EventType.CHILD_STARTED, text, data)
+        if self._family_worker is not None:
+            state.take(child_id, self._family_worker)
+
+    def _end_child(self) -> None:
+        state, ended = self._state, self._state.executions[self._id]
+        if ended.parent_id is None:
+            return
+        data = self._told(ended.parent_id, ended.position, ended.id) | {"status": ended.status, "error": ended.error}
+        text = f"{ended.agent} (execution {ended.id}): {ended.status}"
+        state.tell(ended.parent_id, f"child_ended:{ended.id}", EventType.CHILD_ENDED, text, data)
+        if state.executions[ended.parent_id].parked:
+            if self._family_worker is None:
+                state.leave(ended.parent_id, Status.QUEUED)
+            else:
+                state.take(ended.parent_id, self._family_worker)
+
+    def _told(self, parent_id: ExecutionId, position: Position | None, child_id: ExecutionId) -> dict[str, Any]:
+        return {
+            "parent_execution_id": parent_id,
+            "position": None if position is None else str(position),
+            "child_execution_id": child_id,
+            "agent_name": self._state.executions[child_id].agent,
+        }
 
     def finish_call(
         self,
@@ -169,22 +211,21 @@ class MemoryJournal:
                 steps[number] = StepRecord(begun.function, CallState.FINISHED, as_json(result), as_json(error))
                 self._state.progress(self._id)
 
-    def park(self, waits: Collection[frozenset[RequestId]]) -> bool:
+    def park(self, waits: Collection[frozenset[WaitId]]) -> bool:
         with self._state.lock:
             self._check()
-            if any(all(not self._state.request(request_id).open for request_id in wait) for wait in waits):
+            state = self._state
+            still_open = {wait for wait, open in state.waits(self._id).items() if open}
+            if any(not (wait & still_open) for wait in waits):
                 return False
-            with self._write():
-                self._state.holds.pop(self._id, None)
-                open_ids = [request.id for request in self._state.open_requests(self._id)]
-                count = "an answer" if len(open_ids) == 1 else f"{len(open_ids)} answers"
-                self._event(
-                    f"waiting:{self._claim.epoch}",
-                    EventType.WAITING,
-                    f"Waiting for {count}",
-                    {"request_ids": open_ids},
-                )
-                self._state.leave(self._id, Status.WAITING)
+            with self._write() as execution:
+                state.holds.pop(self._id, None)
+                state.leave(self._id, Status.WAITING)
+                state.progress(self._id)
+                state.tell_waiting(self._id, f"waiting:{self._claim.epoch}")
+                root = state.executions[execution.root]
+                if root.id != self._id and root.parked:
+                    state.tell_waiting(root.id, f"waiting:{root.epoch}:{self._id}:{self._claim.epoch}")
             return True
 
     def release(self) -> None:
@@ -196,6 +237,7 @@ class MemoryJournal:
             self._state.holds.pop(self._id, None)
             for position, state, outcome, text in ending.closings:
                 self._close(position, state, outcome, text, self._closing_message(position, text))
+            self._state.cancel(self._id, ending.ended_by or "policy", itself=False)
             for request in self._state.open_requests(self._id):
                 self._state.decide(request, Outcome.CANCELLED, None, ending.ended_by or "policy")
             cut = {} if ending.cut is None else {"cut": ending.cut}
@@ -214,6 +256,7 @@ class MemoryJournal:
             at = max(self._state.now(), execution.started_at or execution.created_at)
             outcome = {"error": ending.error, "output": ending.output, "finished_at": at}
             self._state.leave(self._id, ending.status, cut=ending.cut, **outcome)
+            self._end_child()
 
     @property
     def _id(self) -> ExecutionId:

@@ -95,7 +95,8 @@ class MemorySessions:
             )
 
     def _status(self, active: list[Execution], turn: Execution | None) -> SessionStatus:
-        if any(self._state.open_requests(execution.id) for execution in active):
+        asking = {request.root.execution_id for request in self._state.open_requests()}
+        if any(execution.id in asking for execution in active):
             return SessionStatus.INTERRUPTED
         if active:
             return SessionStatus.RUNNING
@@ -154,7 +155,7 @@ class MemorySessions:
         if row is None or row.deleted:
             return []
         turns = {t.id for t in self._turns(agent, session_id, row.floor) if not (active and t.status.final)}
-        return [request for request in self._state.requests.values() if request.execution_id in turns]
+        return [request for request in self._state.requests.values() if request.root.execution_id in turns]
 
     def totals(self, *, agent: str | None = None) -> dict[tuple[str, str], int]:
         with self._state.lock:
@@ -195,7 +196,7 @@ class MemorySessions:
             active = [t for t in self._turns(agent, session_id, row.floor) if not t.status.final]
             self._delete((agent, session_id))
             for execution in active:
-                self._state.change(execution.id, cancelled_by=execution.cancelled_by or by)
+                self._state.cancel(execution.id, by)
             return [execution.id for execution in active]
 
     def _delete(self, key: _Key) -> None:

@@ -14,14 +14,15 @@ from typing import Any
 
 from agent_md.errors import StoreError, UnknownExecution, UnknownRequest
 from agent_md.executions.calls import Call, StepRecord
-from agent_md.executions.execution import Claim, Event, Execution, HookTarget
+from agent_md.executions.chat_messages import shown_text
+from agent_md.executions.execution import Claim, Event, Execution, HookTarget, NewExecution
 from agent_md.executions.firings import FileState, Firing, FiringId, Followed, Pause
 from agent_md.executions.given_answers import GivenAnswer
 from agent_md.executions.grants import Grant, GrantId
-from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
+from agent_md.executions.ids import ExecutionId, RequestId, WaitId, WorkerId, child_wait
 from agent_md.executions.positions import BETWEEN, Position
 from agent_md.executions.request_occurrences import retracted
-from agent_md.executions.requests import Answer, NewRequest, Request, RequestContent
+from agent_md.executions.requests import Answer, NewRequest, PathStep, Request, RequestContent
 from agent_md.executions.spending import Refusal
 from agent_md.executions.states import CallState, EventType, Outcome, Status, TriggerKind
 from agent_md.ports.workers import Workers
@@ -125,6 +126,82 @@ class MemoryState:
         self.last_seq += 1
         events[key] = Event(self.last_seq, execution_id, key, kind, message, as_json(data), self.now())
 
+    def tell(self, execution_id: ExecutionId, key: str, kind: EventType, message: str, data: dict[str, Any]) -> None:
+        """Stores an event of an execution, and of its root."""
+        self.add_event(execution_id, key, kind, message, data)
+        root = self.executions[execution_id].root
+        if root != execution_id:
+            below = {"child_execution_id": execution_id, **data}
+            self.add_event(root, f"{execution_id}:{key}", kind, message, below)
+
+    def insert(
+        self,
+        new: NewExecution,
+        spec: str,
+        spec_digest: str,
+        seed: list[dict[str, Any]],
+        position: Position | None = None,
+    ) -> ExecutionId:
+        """Adds a queued execution, with its first events."""
+        execution_id = ExecutionId(len(self.executions) + len(self.tombstones) + 1)
+        self.executions[execution_id] = Execution(
+            id=execution_id,
+            agent=new.agent,
+            spec_digest=spec_digest,
+            trigger=new.trigger,
+            status=Status.QUEUED,
+            created_at=self.now(),
+            session_id=new.session_id,
+            parent_id=new.parent_id,
+            position=position,
+            root_id=execution_id if new.parent_id is None else self.executions[new.parent_id].root,
+        )
+        self.specs[execution_id] = spec
+        self.seeds[execution_id] = seed
+        started: dict[str, Any] = {"agent": new.agent, "trigger": new.trigger, "session_id": new.session_id}
+        if (model := json.loads(spec).get("model")) is not None:
+            started["model"] = model
+        self.add_event(execution_id, "system", EventType.SYSTEM, "Started", started)
+        text = shown_text(seed[-1]["data"]["content"])
+        self.add_event(execution_id, "human", EventType.HUMAN, text, {"message": seed[-1]})
+        return execution_id
+
+    def waits(self, execution_id: ExecutionId) -> dict[WaitId, bool]:
+        requests: dict[WaitId, bool] = {r.id: r.open for r in self.requests.values() if r.execution_id == execution_id}
+        children = [x for x in self.executions.values() if x.parent_id == execution_id]
+        return requests | {child_wait(x.id): not x.status.final for x in children}
+
+    def family(self, execution_id: ExecutionId) -> list[Execution]:
+        ids = {execution_id}
+        for execution in self.executions.values():
+            if execution.parent_id in ids:
+                ids.add(execution.id)
+        return [self.told(execution) for execution in self.executions.values() if execution.id in ids]
+
+    def told(self, execution: Execution) -> Execution:
+        """With the status that people are told."""
+        if not execution.parked:
+            return execution
+        ids = {execution.id}
+        for other in self.executions.values():
+            if other.parent_id in ids:
+                ids.add(other.id)
+        asks = len(ids) == 1 or any(request.open and request.execution_id in ids for request in self.requests.values())
+        return execution if asks else replace(execution, status=Status.RUNNING)
+
+    def cancel(self, execution_id: ExecutionId, by: str, *, itself: bool = True) -> None:
+        for execution in self.family(execution_id):
+            mine = itself or execution.id != execution_id
+            if mine and not execution.status.final and execution.cancelled_by is None:
+                self.change(execution.id, cancelled_by=by)
+
+    def tell_waiting(self, execution_id: ExecutionId, key: str) -> None:
+        family = {execution.id for execution in self.family(execution_id)}
+        open_ids = [request.id for request in self.open_requests() if request.execution_id in family]
+        if open_ids:
+            count = "an answer" if len(open_ids) == 1 else f"{len(open_ids)} answers"
+            self.add_event(execution_id, key, EventType.WAITING, f"Waiting for {count}", {"request_ids": open_ids})
+
     def open_requests(self, execution_id: ExecutionId | None = None) -> list[Request]:
         return [
             request
@@ -148,6 +225,7 @@ class MemoryState:
             digest=new.digest,
             occurrence=new.occurrence,
             created_at=now,
+            path=self.path(execution),
             tool_name=new.tool_name,
             tool_args=as_json(new.tool_args),
             options=new.options,
@@ -162,8 +240,15 @@ class MemoryState:
         )
         self.tell_request(execution.id, new)
 
+    def path(self, execution: Execution) -> tuple[PathStep, ...]:
+        if execution.parent_id is None:
+            return ()
+        above = self.executions[execution.parent_id]
+        begin = self.path(above) or (PathStep(above.id, above.agent),)
+        return (*begin, PathStep(execution.id, execution.agent))
+
     def tell_request(self, execution_id: ExecutionId, new: RequestContent) -> None:
-        self.add_event(
+        self.tell(
             execution_id,
             f"request:{new.id}",
             EventType.INTERRUPT,
@@ -187,7 +272,7 @@ class MemoryState:
         answer = Answer(request.id, outcome, as_json(value), by, decided_at, self.now(), digest, grant_id)
         self.requests[request.id] = replace(request, answer=answer)
         if outcome is not Outcome.CANCELLED:
-            self.add_event(
+            self.tell(
                 request.execution_id,
                 f"answer:{request.id}",
                 EventType.RESUMED,
@@ -249,6 +334,7 @@ class MemoryState:
         self.change(
             execution_id,
             status=Status.RUNNING,
+            parked=False,
             worker=worker,
             epoch=before.epoch + 1,
             started_at=max(self.now(), before.created_at) if before.started_at is None else before.started_at,
@@ -262,7 +348,7 @@ class MemoryState:
         self.holds.pop(execution_id, None)
         self.begun.pop(execution_id, None)
         self.marks.pop(execution_id, None)
-        self.change(execution_id, status=status, worker=None, **fields)
+        self.change(execution_id, status=status, parked=status is Status.WAITING, worker=None, **fields)
 
     def place(self, execution_id: ExecutionId) -> str | None:
         """What the drive has in flight."""
@@ -309,7 +395,7 @@ class MemoryState:
     def wake(self, execution_id: ExecutionId) -> None:
         """A waiting execution has work again."""
         if self.executions[execution_id].status is Status.WAITING:
-            self.change(execution_id, status=Status.QUEUED)
+            self.change(execution_id, status=Status.QUEUED, parked=False)
 
     def expire(self, requests: list[Request]) -> list[Answer]:
         """Records the expiry of those of the open requests whose deadline has come, and wakes their executions."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Collection, Sequence
 from copy import deepcopy
@@ -23,12 +22,11 @@ from agent_md.errors import (
 )
 from agent_md.executions.answers import given_by_human, same_answer
 from agent_md.executions.calls import Call, Settlement, StepRecord
-from agent_md.executions.chat_messages import shown_text
 from agent_md.executions.costs import Cost, CostBy
-from agent_md.executions.execution import Claim, Event, Execution, NewExecution
+from agent_md.executions.execution import Claim, Event, Execution, NewExecution, Spent, Usage
 from agent_md.executions.firings import FiringId
 from agent_md.executions.given_answers import AnswerFilter, GivenAnswer
-from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
+from agent_md.executions.ids import ExecutionId, RequestId, WaitId, WorkerId
 from agent_md.executions.positions import Position
 from agent_md.executions.request_occurrences import asked_again
 from agent_md.executions.requests import Answer, Request, Retraction
@@ -112,24 +110,9 @@ class MemoryStore:
                     raise BudgetSpent(f"{new.agent} was not started: {judged.reason}")
             self.sessions.enter(new)
             seed = self.sessions.first_messages(new)
-            execution_id = ExecutionId(len(state.executions) + len(state.tombstones) + 1)
-            state.executions[execution_id] = Execution(
-                id=execution_id,
-                agent=new.agent,
-                spec_digest=spec_digest,
-                trigger=new.trigger,
-                status=Status.QUEUED,
-                created_at=state.now(),
-                session_id=new.session_id,
-                parent_id=new.parent_id,
-            )
-            state.specs[execution_id] = spec
+            execution_id = state.insert(new, spec, spec_digest, as_json(seed))
             if idempotency is not None:
                 state.keys[new.agent, idempotency.key] = (idempotency.digest, execution_id)
-            state.seeds[execution_id] = as_json(seed)
-            human = state.seeds[execution_id][-1]
-            state.add_event(execution_id, "system", EventType.SYSTEM, "Started", _started(new, spec))
-            state.add_event(execution_id, "human", EventType.HUMAN, _text(human), {"message": human})
             if new.hook is not None:
                 state.hooks[execution_id] = new.hook
             if firing is not None:
@@ -140,7 +123,39 @@ class MemoryStore:
 
     def execution(self, execution_id: ExecutionId) -> Execution:
         with self._state.lock:
-            return deepcopy(self._state.execution(execution_id))
+            return deepcopy(self._state.told(self._state.execution(execution_id)))
+
+    def family(self, execution_id: ExecutionId) -> list[Execution]:
+        with self._state.lock:
+            self._state.execution(execution_id)
+            return deepcopy(self._state.family(execution_id))
+
+    def line(self, execution_id: ExecutionId) -> list[Execution]:
+        execution = self.execution(execution_id)
+        return [*([] if execution.parent_id is None else self.line(execution.parent_id)), execution]
+
+    def child(self, execution_id: ExecutionId, position: Position) -> Execution | None:
+        with self._state.lock:
+            found = [
+                x for x in self._state.executions.values() if (x.parent_id, x.position) == (execution_id, position)
+            ]
+            return deepcopy(self._state.told(found[0])) if found else None
+
+    def spent_by(self, execution_id: ExecutionId) -> Spent:
+        with self._state.lock:
+            family = self.family(execution_id)
+            costs = [x.usage.cost_usd for x in family]
+            usage = Usage(
+                sum(x.usage.input_tokens for x in family),
+                sum(x.usage.output_tokens for x in family),
+                None if None in costs else sum(cost or 0.0 for cost in costs),
+            )
+            calls = sum(len(self.calls(x.id)) for x in family)
+            return Spent(usage, calls, sum(x.work_ms for x in family))
+
+    def waits(self, execution_id: ExecutionId) -> dict[WaitId, bool]:
+        with self._state.lock:
+            return self._state.waits(execution_id)
 
     def executions(
         self,
@@ -159,7 +174,7 @@ class MemoryStore:
         with self._state.lock:
             found = [
                 execution
-                for execution in reversed(self._state.executions.values())
+                for execution in map(self._state.told, reversed(self._state.executions.values()))
                 if (ids is None or execution.id in ids)
                 and (not statuses or execution.status in statuses)
                 and (agents is None or execution.agent in agents)
@@ -176,7 +191,7 @@ class MemoryStore:
 
     def count(self, statuses: Collection[Status]) -> int:
         with self._state.lock:
-            return sum(execution.status in statuses for execution in self._state.executions.values())
+            return sum(self._state.told(execution).status in statuses for execution in self._state.executions.values())
 
     def spent(self, since: float, agent: str | None = None) -> float | None:
         with self._state.lock:
@@ -245,13 +260,12 @@ class MemoryStore:
 
     def request_cancel(self, execution_id: ExecutionId, by: str) -> Execution:
         with self._state.lock:
-            execution = self._state.execution(execution_id)
-            if not execution.status.final and execution.cancelled_by is None:
-                execution = self._state.change(execution_id, cancelled_by=by)
-            return deepcopy(execution)
+            self._state.execution(execution_id)
+            self._state.cancel(execution_id, by)
+            return self.execution(execution_id)
 
-    def journal(self, claim: Claim) -> MemoryJournal:
-        return MemoryJournal(self._state, self.grants, claim, self._workers)
+    def journal(self, claim: Claim, *, keeps_family: bool = False) -> MemoryJournal:
+        return MemoryJournal(self._state, self.grants, claim, self._workers, keeps_family=keeps_family)
 
     # What the journal holds
 
@@ -303,9 +317,10 @@ class MemoryStore:
         with self._state.lock:
             return deepcopy(self._state.request(request_id))
 
-    def requests(self, execution_id: ExecutionId) -> list[Request]:
+    def requests(self, execution_id: ExecutionId, *, family: bool = False) -> list[Request]:
         with self._state.lock:
-            return deepcopy([r for r in self._state.requests.values() if r.execution_id == execution_id])
+            owners = {x.id for x in self._state.family(execution_id)} if family else {execution_id}
+            return deepcopy([r for r in self._state.requests.values() if r.execution_id in owners])
 
     def open_requests(self, *, limit: int | None = None, offset: int = 0) -> list[Request]:
         with self._state.lock:
@@ -329,23 +344,22 @@ class MemoryStore:
         state = self._state
         with state.lock:
             named = [state.request(answer.request_id) for answer in answers]
-            owners = {request.execution_id for request in named}
-            if len(owners) != 1:
-                raise UsageError(f"the answers are for {len(owners)} executions; record those of one at a time")
+            roots = {request.root for request in named}
+            if len(roots) != 1:
+                raise UsageError(f"the answers are for {len(roots)} executions; record those of one at a time")
             if len({request.id for request in named}) != len(named):
                 raise UsageError("a request is answered twice at once; give one answer")
-            execution_id = owners.pop()
             state.expire(named)
             with state.transaction():
                 fresh = self._undecided(answers)
                 self.grants.expire()
                 for answer in fresh:
-                    grant_id = None if answer.grant is None else self.grants.give(execution_id, answer.grant, by)
                     request = state.request(answer.request_id)
+                    asking = request.execution_id
+                    grant_id = None if answer.grant is None else self.grants.give(asking, answer.grant, by)
                     state.decide(request, answer.outcome, answer.value, by, answer.digest, grant_id=grant_id)
-                if fresh:
-                    state.wake(execution_id)
-                claim = self._take_queued(execution_id, claim_for)
+                    state.wake(asking)
+                claim = self._take_queued(named[0].execution_id, claim_for)
             recorded = tuple(state.request(answer.request_id).answer for answer in answers)
             return deepcopy(AnswerReceipt(tuple(a for a in recorded if a is not None), bool(fresh), claim))
 
@@ -374,7 +388,7 @@ class MemoryStore:
                 "replaced_by": again.id,
             }
             event = (f"retraction:{request_id}", EventType.RETRACTED, f"{answer.outcome}, retracted", data)
-            state.add_event(request.execution_id, *event)
+            state.tell(request.execution_id, *event)
             state.tell_request(request.execution_id, again)
             self._wait_again(state.execution(request.execution_id))
             state.expire([again])
@@ -385,9 +399,18 @@ class MemoryStore:
         parked = events.get(f"waiting:{execution.epoch}")
         if execution.status is not Status.QUEUED or parked is None:
             return
-        since = [e for e in events.values() if e.type is EventType.RESUMED and e.seq > parked.seq]
-        if all(self._state.request(e.data["request_id"]).retraction is not None for e in since):
-            self._state.change(execution.id, status=Status.WAITING)
+        since = [
+            e
+            for e in events.values()
+            if e.type is EventType.RESUMED and e.seq > parked.seq and "child_execution_id" not in e.data
+        ]
+        ended = [
+            e
+            for e in events.values()
+            if e.type is EventType.CHILD_ENDED and e.seq > parked.seq and e.data["parent_execution_id"] == execution.id
+        ]
+        if not ended and all(self._state.request(e.data["request_id"]).retraction is not None for e in since):
+            self._state.change(execution.id, status=Status.WAITING, parked=True)
 
     def settle_overdue(self) -> list[Answer]:
         with self._state.lock:
@@ -466,7 +489,7 @@ class MemoryStore:
         return execution.status is Status.RUNNING and not held
 
     def _refuse_if_waiting(self, new: NewExecution) -> None:
-        owners = sorted({request.execution_id for request in self._state.open_requests()})
+        owners = sorted({request.root.execution_id for request in self._state.open_requests()})
         conversation = (new.agent, new.session_id)
         floor = self.sessions.floor(*conversation)
         waiting = [
@@ -501,17 +524,6 @@ class MemoryStore:
     def _take_queued(self, execution_id: ExecutionId, claim_for: WorkerId | None) -> Claim | None:
         queued = self._state.executions[execution_id].status is Status.QUEUED
         return self._state.take(execution_id, claim_for) if queued and claim_for is not None else None
-
-
-def _started(new: NewExecution, spec: str) -> dict[str, Any]:
-    data: dict[str, Any] = {"agent": new.agent, "trigger": new.trigger, "session_id": new.session_id}
-    if (model := json.loads(spec).get("model")) is not None:
-        data["model"] = model
-    return data
-
-
-def _text(message: dict[str, Any]) -> str:
-    return shown_text(message["data"]["content"])
 
 
 def _page(found: list[Any], limit: int | None, offset: int) -> list[Any]:

@@ -17,7 +17,7 @@ from agent_md.ports.store import AnswerReceipt, NewAnswer
 from agent_md.stores.sqlite import grants, shared_statements
 from agent_md.stores.sqlite.claims import Claims
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.rows import ACTIVE, EXECUTION, OPEN, REQUEST, dump, to_execution, to_request
+from agent_md.stores.sqlite.rows import ACTIVE, EXECUTION, FAMILY, OPEN, REQUEST, dump, to_execution, to_request
 
 __all__ = ["SqliteAnswers", "refuse_retracted", "use_answers"]
 
@@ -38,6 +38,12 @@ class SqliteAnswers:
 
     def of_execution(self, execution_id: ExecutionId) -> list[Request]:
         return [to_request(r) for r in self._db.all(f"{REQUEST} WHERE r.execution_id = ? ORDER BY r.seq", execution_id)]
+
+    def of_family(self, execution_id: ExecutionId) -> list[Request]:
+        rows = self._db.all(
+            f"{FAMILY.format(id='?')}{REQUEST} JOIN family ON family.id = r.execution_id ORDER BY r.seq", execution_id
+        )
+        return [to_request(row) for row in rows]
 
     def open_requests(self, limit: int | None, offset: int) -> list[Request]:
         rows = self._db.all(
@@ -68,15 +74,15 @@ class SqliteAnswers:
             grants.expire(self._db, now)
             shared_statements.expire_overdue(self._db, now, only=[answer.request_id for answer in answers])
             requests = [self.request(answer.request_id) for answer in answers]
-            execution_id = _same_execution(requests)
+            _refuse_several(requests)
             conflict = _first_conflict(requests, answers)
             if conflict is None:
                 fresh = [new for new, request in zip(answers, requests, strict=True) if request.open]
+                asking = {request.id: request.execution_id for request in requests}
                 for new in fresh:
-                    shared_statements.add_answer(self._db, execution_id, new, by, now)
-                if fresh:
-                    shared_statements.wake(self._db, execution_id)
-                claim = self._claim_if_queued(execution_id, claim_for)
+                    shared_statements.add_answer(self._db, asking[new.request_id], new, by, now)
+                    shared_statements.wake(self._db, asking[new.request_id])
+                claim = self._claim_if_queued(requests[0].execution_id, claim_for)
         if conflict is not None:  # the expiry that it may have lost to is stored by now
             raise conflict
         decided = tuple(request.answer or _answer(self.request(request.id)) for request in requests)
@@ -120,7 +126,7 @@ class SqliteAnswers:
                 "replaced_by": again.id,
             }
             key = f"retraction:{request.id}"
-            shared_statements.add_event(
+            shared_statements.tell(
                 self._db, request.execution_id, key, EventType.RETRACTED, f"{answer.outcome}, retracted", data, now
             )
             shared_statements.tell_request(self._db, request.execution_id, again, now)
@@ -129,14 +135,17 @@ class SqliteAnswers:
             return Retraction(answer, by, now, again.id)
 
     def _wait_again(self, execution_id: ExecutionId) -> None:
-        """A queued execution waits, if no answer that counts came since it last did: it has nothing to go on with."""
+        """A queued execution waits, if no answer that counts came, and no child ended, since it last did: it has nothing to
+        go on with."""
         self._db.run(
             "UPDATE executions AS x SET status = ?1 WHERE id = ?2 AND status = ?3 AND EXISTS ("
             " SELECT 1 FROM events parked WHERE parked.execution_id = x.id AND parked.key = 'waiting:' || x.epoch"
             " AND NOT EXISTS (SELECT 1 FROM events given JOIN request_states r ON given.key = 'answer:' || r.id"
             "  WHERE given.execution_id = x.id AND r.execution_id = x.id AND given.seq > parked.seq"
-            "  AND r.state <> 'retracted'))",
-            *(Status.WAITING, execution_id, Status.QUEUED),
+            "  AND r.state <> 'retracted')"
+            " AND NOT EXISTS (SELECT 1 FROM events over WHERE over.execution_id = x.id AND over.seq > parked.seq"
+            "  AND over.type = ?4 AND json_extract(over.data, '$.parent_execution_id') = x.id))",
+            *(Status.WAITING, execution_id, Status.QUEUED, EventType.CHILD_ENDED),
         )
 
 
@@ -157,13 +166,11 @@ def refuse_retracted(db: Database, request_ids: Collection[RequestId]) -> None:
             raise retracted(request, request.retraction)
 
 
-def _same_execution(requests: Sequence[Request]) -> ExecutionId:
+def _refuse_several(requests: Sequence[Request]) -> None:
     if len({request.id for request in requests}) != len(requests):
         raise UsageError("a request is answered twice at once")
-    ids = {request.execution_id for request in requests}
-    if len(ids) != 1:
-        raise UsageError("answers are recorded for one execution at a time")
-    return ids.pop()
+    if len({request.root for request in requests}) != 1:
+        raise UsageError("answers are recorded for one execution, with those below it, at a time")
 
 
 def _answer(request: Request) -> Answer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from contextlib import suppress
 
 from agent_md.errors import StateDirUnusable, StoreFull, StoreReadOnly
@@ -50,17 +49,16 @@ class Claims:
         self._workers = workers
         self._clock = clock
 
-    def claim(
-        self, execution_id: ExecutionId, worker: WorkerId, free: Collection[Status], *, suspects: bool
-    ) -> Claim | None:
-        """Takes an execution that has one of these statuses or that nobody alive drives; its own transaction."""
+    def claim(self, execution_id: ExecutionId, worker: WorkerId, *, waiting: bool, suspects: bool) -> Claim | None:
+        """Takes an execution that is queued, or that nobody alive drives, or a parked one that is to be cancelled or, with
+        `waiting`, any; its own transaction."""
         self.settle_deaths()
         with self._db.write():
             execution = self._execution(execution_id)
             if execution is None or (execution.suspect and not suspects):
                 return None
-            is_to_be_closed = execution.status is Status.WAITING and execution.cancelled_by is not None
-            if execution.status not in free and not is_to_be_closed:
+            is_to_be_closed = execution.parked and (waiting or execution.cancelled_by is not None)
+            if execution.status is not Status.QUEUED and not is_to_be_closed:
                 return None
             return self.take(execution, worker)
 
@@ -81,7 +79,7 @@ class Claims:
             " OR (x.status = 'waiting' AND x.cancelled_by IS NOT NULL) ORDER BY x.id"
         )
         executions = [to_execution(row) for row in rows]
-        return [x for x in executions if x.status is not Status.RUNNING or not self._lives(x.worker)]
+        return [x for x in executions if x.parked or x.status is not Status.RUNNING or not self._lives(x.worker)]
 
     def settle_deaths(self) -> None:
         driving = self._db.all("SELECT DISTINCT worker FROM executions WHERE status = 'running'")

@@ -9,6 +9,7 @@ from agent_md.executions.chat_messages import shown_text
 from agent_md.executions.days import utc_text
 from agent_md.executions.execution import NewExecution
 from agent_md.executions.ids import ExecutionId, WorkerId
+from agent_md.executions.positions import Position
 from agent_md.executions.states import EventType, Status
 from agent_md.ports.store import Idempotency
 from agent_md.stores.sqlite import shared_statements
@@ -58,9 +59,11 @@ def removal_of(db: Database, execution_id: ExecutionId) -> str | None:
 
 
 def refuse_if_waiting(db: Database, new: NewExecution, floor: int) -> None:
-    """Raises ConversationWaiting if an execution of the same conversation, numbered above `floor`, has an open request."""
+    """Raises ConversationWaiting if an execution of the same conversation, numbered above `floor`, or one below it has an
+    open request."""
     rows = db.all(
-        f"SELECT DISTINCT x.id FROM executions x JOIN request_states r ON r.execution_id = x.id"
+        "SELECT DISTINCT x.id FROM executions x JOIN executions a ON a.root_id = x.id"
+        " JOIN request_states r ON r.execution_id = a.id"
         f" WHERE {ACTIVE} AND x.agent = ? AND x.session_id IS ? AND x.parent_id IS NULL AND {OPEN}"
         " AND x.id > ? ORDER BY x.id",
         *(new.agent, new.session_id, floor),
@@ -85,18 +88,25 @@ def insert_execution(
     worker: WorkerId | None,
     idempotency: Idempotency | None,
     now: float,
+    call: Position | None = None,
 ) -> ExecutionId:
-    """Adds the execution with its spec, its `opening` as SqliteOpenings made it, and its `system` and `human` events."""
+    """Adds the execution with its spec, its `opening` as SqliteOpenings made it, and its `system` and `human` events. `call`:
+    the call of its parent that starts it."""
     db.run("INSERT OR IGNORE INTO specs (digest, body) VALUES (?, ?)", spec_digest, spec)
     claimed = worker is not None
     (execution_id,) = db.one(
-        "INSERT INTO executions (agent, spec_digest, trigger, session_id, parent_id, seed, status, worker,"
-        " epoch, created_at, started_at, idempotency_key, idempotency_digest)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-        *(new.agent, spec_digest, new.trigger, new.session_id, new.parent_id, opening),
+        "INSERT INTO executions (agent, spec_digest, trigger, session_id, parent_id, parent_turn, parent_idx, seed, status,"
+        " worker, epoch, created_at, started_at, idempotency_key, idempotency_digest)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        *(new.agent, spec_digest, new.trigger, new.session_id, new.parent_id),
+        *(None if call is None else call.turn, None if call is None else call.index, opening),
         *(Status.RUNNING if claimed else Status.QUEUED, worker, int(claimed)),
         *(now, now if claimed else None),
         *(idempotency and idempotency.key, idempotency and idempotency.digest),
+    )
+    db.run(
+        "UPDATE executions SET root_id = coalesce((SELECT p.root_id FROM executions p WHERE p.id = ?), id) WHERE id = ?",
+        *(new.parent_id, execution_id),
     )
     started = {
         "agent": new.agent,

@@ -13,7 +13,7 @@ from agent_md.executions.spending import Refusal, Scope
 from agent_md.executions.states import Status
 from agent_md.stores.sqlite import creating, ledger
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.execution_filter import conditions
+from agent_md.stores.sqlite.execution_filter import conditions, has_status
 from agent_md.stores.sqlite.initial_messages import SqliteOpenings, messages_of
 from agent_md.stores.sqlite.refusals import refusals
 from agent_md.stores.sqlite.rows import (
@@ -71,8 +71,8 @@ class ExecutionQueries:
         return [row[0] for row in rows]
 
     def count(self, statuses: Collection[Status]) -> int:
-        marks = ", ".join("?" * len(statuses))
-        (number,) = self._db.one(f"SELECT count(*) FROM executions WHERE status IN ({marks})", *statuses)
+        where, values = has_status(statuses)
+        (number,) = self._db.one(f"SELECT count(*) FROM executions x WHERE {where}", *values)
         return int(number)
 
     def spent(self, since: float, agent: str | None = None) -> float | None:

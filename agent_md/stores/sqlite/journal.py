@@ -11,9 +11,9 @@ from typing import Any
 
 from agent_md.errors import CallClosed, CancelRequested, ClaimLost
 from agent_md.executions.calls import Proposal
-from agent_md.executions.execution import Claim, Usage
+from agent_md.executions.execution import Claim, NewChild, Usage
 from agent_md.executions.grants import GrantId
-from agent_md.executions.ids import RequestId
+from agent_md.executions.ids import RequestId, WaitId
 from agent_md.executions.positions import BETWEEN, Position
 from agent_md.executions.requests import CallEffect, NewRequest
 from agent_md.executions.spending import Budget, Judgement
@@ -22,7 +22,7 @@ from agent_md.ports.clock import Clock
 from agent_md.ports.journal import Ending
 from agent_md.ports.store import NewAnswer
 from agent_md.ports.workers import Workers
-from agent_md.stores.sqlite import grants, ledger, shared_statements, spending
+from agent_md.stores.sqlite import family, grants, ledger, shared_statements, spending
 from agent_md.stores.sqlite.answering import refuse_retracted, use_answers
 from agent_md.stores.sqlite.claims import add_attempt, place_in_flight
 from agent_md.stores.sqlite.database import Database
@@ -36,8 +36,9 @@ _CLOSED = "('finished', 'unknown')"
 class SqliteJournal:
     """`agent_md.ports.Journal` on SQLite."""
 
-    def __init__(self, db: Database, claim: Claim, clock: Clock, workers: Workers) -> None:
+    def __init__(self, db: Database, claim: Claim, clock: Clock, workers: Workers, *, keeps_family: bool) -> None:
         self._db = db
+        self._family_worker = claim.worker if keeps_family else None
         self._workers = workers
         self._claim = claim
         self._clock = clock
@@ -188,16 +189,26 @@ class SqliteJournal:
             self._move(position, state)
 
     def pause_call(
-        self, position: Position, requests: Sequence[NewRequest], *, answered: Collection[RequestId] = ()
+        self,
+        position: Position,
+        requests: Sequence[NewRequest],
+        *,
+        child: NewChild | None = None,
+        answered: Collection[RequestId] = (),
     ) -> None:
         with self._fenced() as now:
             refuse_retracted(self._db, answered)
-            if any(request.source is RequestSource.TOOL for request in requests):
+            if child is not None:
+                self._refuse_if_cancelled()
+            if child is not None or any(request.source is RequestSource.TOOL for request in requests):
                 self._check_started(position)
             if self._move(position, CallState.PAUSED):
                 use_answers(self._db, answered, now)
                 for request in requests:
                     self._open(request, now)
+                if child is not None:
+                    family.start_child(self._db, self._claim.execution_id, position, child, self._family_worker, now)
+                    self._progress()
 
     def finish_call(
         self,
@@ -303,24 +314,22 @@ class SqliteJournal:
             if ended:
                 self._progress()
 
-    def park(self, waits: Collection[frozenset[RequestId]]) -> bool:
+    def park(self, waits: Collection[frozenset[WaitId]]) -> bool:
         with self._fenced() as now:
-            still_open = self._open_ids()
-            if any(not (wait & still_open.keys()) for wait in waits):
+            still_open = {wait for wait, open in family.waits(self._db, self._claim.execution_id).items() if open}
+            if any(not (wait & still_open) for wait in waits):
                 return False
             self._leave(Status.WAITING)
-            message = "Waiting for an answer" if len(still_open) == 1 else f"Waiting for {len(still_open)} answers"
-            self._event(
-                f"waiting:{self._claim.epoch}", EventType.WAITING, message, {"request_ids": list(still_open)}, now
-            )
+            self._progress()
+            family.tell_waiting(self._db, self._claim, now)
         return True
 
-    def _open_ids(self) -> dict[RequestId, None]:
+    def _open_ids(self) -> list[RequestId]:
         rows = self._db.all(
             f"SELECT r.id FROM request_states r WHERE r.execution_id = ? AND {OPEN} ORDER BY r.seq",
             self._claim.execution_id,
         )
-        return {RequestId(row[0]): None for row in rows}
+        return [RequestId(row[0]) for row in rows]
 
     def _leave(self, status: Status) -> None:
         spending.free(self._db, self._claim.execution_id)
@@ -347,6 +356,7 @@ class SqliteJournal:
                 shared_statements.add_answer(
                     self._db, self._claim.execution_id, cancelled, ending.ended_by or "policy", now
                 )
+            family.cancel(self._db, self._claim.execution_id, ending.ended_by or "policy", itself=False)
             self._leave(ending.status)
             self._db.run(
                 "UPDATE executions SET finished_at = max(?, coalesce(started_at, created_at)), error = ?, cut = ? WHERE id = ?",
@@ -372,6 +382,7 @@ class SqliteJournal:
                 " WHERE id = ?1",
                 self._claim.execution_id,
             )
+            family.end_child(self._db, ended, self._family_worker, now)
 
 
 def _if_cut(reason: str | None) -> dict[str, Any]:

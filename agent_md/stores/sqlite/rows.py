@@ -16,6 +16,7 @@ from agent_md.executions.requests import (
     CallEffect,
     CoveredFile,
     NewRequest,
+    PathStep,
     Preview,
     Request,
     Retraction,
@@ -39,9 +40,11 @@ __all__ = [
     "CALL",
     "EVENT",
     "EXECUTION",
+    "FAMILY",
     "OPEN",
     "OUTPUT",
     "REQUEST",
+    "STATUS",
     "UNSETTLED",
     "dump",
     "request_body",
@@ -71,8 +74,26 @@ CASE WHEN x.output IS NULL AND x.status = 'success' THEN
 ELSE x.output END"""
 """An output that is the text of the last AI message is stored there only."""
 
+FAMILY = """
+WITH RECURSIVE family (id) AS (
+    SELECT {id} UNION ALL SELECT c.id FROM executions c JOIN family f ON c.parent_id = f.id)"""
+"""An execution and all below it. To be formatted with its `id`."""
+
+STATUS = f"""
+CASE WHEN x.status = 'waiting' AND EXISTS (SELECT 1 FROM executions c WHERE c.parent_id = x.id) AND NOT EXISTS (
+    {FAMILY.format(id="x.id")} SELECT 1 FROM family JOIN request_states r ON r.execution_id = family.id
+    WHERE r.state = 'open') THEN 'running' ELSE x.status END"""
+"""What people are told: one that waits for children only is at work, like these."""
+
+_PATH = """
+CASE WHEN x.parent_id IS NOT NULL THEN (
+    WITH RECURSIVE line (id, parent_id, agent, above) AS (
+        SELECT x.id, x.parent_id, x.agent, 0
+        UNION ALL SELECT p.id, p.parent_id, p.agent, above + 1 FROM executions p JOIN line l ON p.id = l.parent_id)
+    SELECT json_group_array(json_array(id, agent)) FROM (SELECT id, agent FROM line ORDER BY above DESC)) END"""
+
 EXECUTION = f"""
-SELECT x.id, x.agent, x.spec_digest, x.trigger, x.status, x.created_at, x.session_id, x.parent_id, x.worker, x.epoch,
+SELECT x.id, x.agent, x.spec_digest, x.trigger, {STATUS}, x.created_at, x.session_id, x.parent_id, x.worker, x.epoch,
        x.started_at, x.finished_at, x.work_ms, x.error, {OUTPUT}, x.cancelled_by, x.cut,
        (SELECT coalesce(sum(input_tokens), 0) FROM ledger u WHERE u.execution_id = x.id),
        (SELECT coalesce(sum(output_tokens), 0) FROM ledger u WHERE u.execution_id = x.id),
@@ -81,16 +102,17 @@ SELECT x.id, x.agent, x.spec_digest, x.trigger, x.status, x.created_at, x.sessio
        (SELECT count(*) FROM calls c WHERE c.execution_id = x.id AND {UNSETTLED}),
        (SELECT coalesce(max(count), 0) FROM attempts t WHERE t.execution_id = x.id),
        (SELECT place FROM attempts t WHERE t.execution_id = x.id ORDER BY count DESC, place LIMIT 1),
-       x.suspect, x.thread
+       x.suspect, x.thread, x.root_id, x.parent_turn, x.parent_idx, x.status = 'waiting'
 FROM executions x"""
 
 OPEN = "r.state = 'open'"
 """Of a row `r` of `request_states`: nobody has decided it."""
 
-REQUEST = """
+REQUEST = f"""
 SELECT r.id, r.execution_id, x.agent, r.turn, r.idx, r.source, r.kind, r.message, r.digest, r.occurrence, r.created_at,
        r.expires_at, r.body, r.outcome, r.value, r.answered_by, r.answered_at, r.recorded_at, r.answered_digest, r.grant_id,
-       r.used_at, r.retracted_by, r.retracted_at, r.replaced_by, r.replaces
+       r.used_at, r.retracted_by, r.retracted_at, r.replaced_by, r.replaces,
+       {_PATH}
 FROM request_states r
 JOIN executions x ON x.id = r.execution_id"""
 
@@ -152,6 +174,9 @@ def to_execution(row: Any) -> Execution:
         attempted=row[22],
         suspect=bool(row[23]),
         thread=row[24],
+        root_id=None if row[25] is None else ExecutionId(row[25]),
+        position=None if row[26] is None else Position(row[26], row[27]),
+        parked=bool(row[28]),
     )
 
 
@@ -191,6 +216,7 @@ def to_request(row: Any) -> Request:
         answer=answer if retraction is None else None,
         retraction=retraction,
         replaces=None if row[24] is None else RequestId(row[24]),
+        path=() if row[25] is None else tuple(PathStep(ExecutionId(n), agent) for n, agent in json.loads(row[25])),
     )
 
 

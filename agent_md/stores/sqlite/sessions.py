@@ -19,6 +19,7 @@ from agent_md.executions.requests import Request
 from agent_md.executions.sessions import Session, SessionStatus
 from agent_md.executions.states import Status
 from agent_md.ports.clock import Clock
+from agent_md.stores.sqlite import family
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.initial_messages import LEFT_TRACES, Conversation
 from agent_md.stores.sqlite.rows import (
@@ -45,13 +46,14 @@ SELECT s.agent, s.session_id, s.created_at,
        (SELECT x.id FROM executions x WHERE {_OF_ITS_ID} AND +x.id > s.floor
         ORDER BY x.end_seq DESC, x.id DESC LIMIT 1),
        (SELECT x.created_at FROM executions x WHERE {_OF_SESSION} ORDER BY x.id DESC LIMIT 1),
-       EXISTS (SELECT 1 FROM executions x JOIN request_states r ON r.execution_id = x.id
-               WHERE {_OF_SESSION} AND {ACTIVE} AND {OPEN})
+       EXISTS (SELECT 1 FROM executions x JOIN executions a ON a.root_id = x.id
+               JOIN request_states r ON r.execution_id = a.id WHERE {_OF_SESSION} AND {ACTIVE} AND {OPEN})
 FROM sessions s WHERE s.deleted_at IS NULL"""
 """The plus keeps SQLite to the index by end, in whose order the first row is the one."""
 
 _REQUEST = f"""{REQUEST}
-JOIN sessions s ON {_OF_SESSION}
+JOIN executions o ON o.id = x.root_id
+JOIN sessions s ON o.agent = s.agent AND o.session_id = s.session_id AND o.id > s.floor
 WHERE s.deleted_at IS NULL AND s.agent = ? AND s.session_id = ?"""
 
 _RESTS = f"""s.deleted_at IS NULL AND s.created_at <= ?1 AND NOT EXISTS (
@@ -206,11 +208,13 @@ class SqliteSessions:
             self._live(agent, session_id)
             self._delete(agent, session_id)
             rows = self._db.all(
-                "UPDATE executions AS x SET cancelled_by = coalesce(cancelled_by, ?)"
-                f" WHERE agent = ? AND session_id = ? AND parent_id IS NULL AND {ACTIVE} RETURNING id",
-                *(by, agent, session_id),
+                f"SELECT id FROM executions x WHERE agent = ? AND session_id = ? AND parent_id IS NULL AND {ACTIVE}",
+                *(agent, session_id),
             )
-            return [ExecutionId(row[0]) for row in rows]
+            turns = [ExecutionId(row[0]) for row in rows]
+            for turn in turns:
+                family.cancel(self._db, turn, by)
+            return turns
 
     def _delete(self, agent: str, session_id: str) -> None:
         self._db.run(

@@ -13,7 +13,7 @@ from agent_md.stores.sqlite import grants
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import ACTIVE, OPEN, dump, request_body, text_in
 
-__all__ = ["add_answer", "add_event", "expire_overdue", "open_request", "tell_request", "wake"]
+__all__ = ["add_answer", "add_event", "expire_overdue", "open_request", "tell", "tell_request", "wake"]
 
 
 def add_event(
@@ -29,6 +29,17 @@ def add_event(
         *(execution_id, key, type, message, dump(data), at),
     )
     return changed == 1
+
+
+def tell(
+    db: Database, execution_id: ExecutionId, key: str, type: EventType, message: str, data: dict[str, Any], at: float
+) -> None:
+    """Adds an event to an execution, and to the one at the top, whose followers deal with all below it."""
+    add_event(db, execution_id, key, type, message, data, at)
+    (root,) = db.one("SELECT root_id FROM executions WHERE id = ?", execution_id)
+    if root != execution_id:
+        below = {"child_execution_id": execution_id, **data}
+        add_event(db, ExecutionId(root), f"{execution_id}:{key}", type, message, below, at)
 
 
 def _is_whole(text: str) -> bool:
@@ -56,7 +67,7 @@ def open_request(db: Database, execution_id: ExecutionId, new: NewRequest, at: f
 def tell_request(db: Database, execution_id: ExecutionId, new: RequestContent, at: float) -> None:
     """Adds the event of a request that was opened."""
     data = {"request_id": new.id, "kind": new.kind, "position": str(new.position), "tool_name": new.tool_name}
-    add_event(db, execution_id, f"request:{new.id}", EventType.INTERRUPT, new.message, data, at)
+    tell(db, execution_id, f"request:{new.id}", EventType.INTERRUPT, new.message, data, at)
 
 
 def add_answer(
@@ -80,7 +91,7 @@ def add_answer(
             "answered_by": by,
             **({} if grant_id is None else {"grant_id": grant_id}),
         }
-        add_event(db, execution_id, f"answer:{answer.request_id}", EventType.RESUMED, str(answer.outcome), data, at)
+        tell(db, execution_id, f"answer:{answer.request_id}", EventType.RESUMED, str(answer.outcome), data, at)
     return decided
 
 

@@ -16,17 +16,16 @@ from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
 from agent_md.executions.positions import Position
 from agent_md.executions.requests import Answer, Request, Retraction
 from agent_md.executions.spending import RefusalKind
-from agent_md.executions.states import Status
 from agent_md.ports.clock import Clock
 from agent_md.ports.journal import Journal
 from agent_md.ports.store import AnswerReceipt, Idempotency, NewAnswer
 from agent_md.ports.workers import Workers
-from agent_md.stores.sqlite import creating, settling, shared_statements, spending
+from agent_md.stores.sqlite import creating, family, settling, shared_statements, spending
 from agent_md.stores.sqlite.answering import SqliteAnswers
 from agent_md.stores.sqlite.claims import Claims
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.event_queries import EventQueries
-from agent_md.stores.sqlite.execution_queries import ExecutionQueries
+from agent_md.stores.sqlite.family_queries import FamilyQueries
 from agent_md.stores.sqlite.firings import SqliteFirings
 from agent_md.stores.sqlite.given_answers import given_answers
 from agent_md.stores.sqlite.grants import SqliteGrants
@@ -36,13 +35,12 @@ from agent_md.stores.sqlite.journal_queries import JournalQueries
 from agent_md.stores.sqlite.outbox import SqliteOutbox
 from agent_md.stores.sqlite.refusals import add_refusal
 from agent_md.stores.sqlite.retention import SqliteRetention
-from agent_md.stores.sqlite.rows import ACTIVE
 from agent_md.stores.sqlite.sessions import SqliteSessions
 
 __all__ = ["SqliteStore"]
 
 
-class SqliteStore(ExecutionQueries, JournalQueries, EventQueries):
+class SqliteStore(FamilyQueries, JournalQueries, EventQueries):
     """`agent_md.ports.Store` on SQLite."""
 
     def __init__(self, path: Path | None, *, workers: Workers, clock: Clock = time.time, frozen: bool = False) -> None:
@@ -136,11 +134,11 @@ class SqliteStore(ExecutionQueries, JournalQueries, EventQueries):
 
     def claim(self, execution_id: ExecutionId, worker: WorkerId, *, suspects: bool = True) -> Claim | None:
         self.execution(execution_id)
-        return self._claims.claim(execution_id, worker, (Status.QUEUED,), suspects=suspects)
+        return self._claims.claim(execution_id, worker, waiting=False, suspects=suspects)
 
     def claim_to_cancel(self, execution_id: ExecutionId, worker: WorkerId, *, suspects: bool = True) -> Claim | None:
         self.execution(execution_id)
-        return self._claims.claim(execution_id, worker, (Status.QUEUED, Status.WAITING), suspects=suspects)
+        return self._claims.claim(execution_id, worker, waiting=True, suspects=suspects)
 
     def abandoned(self) -> list[Execution]:
         return self._claims.abandoned()
@@ -150,14 +148,12 @@ class SqliteStore(ExecutionQueries, JournalQueries, EventQueries):
 
     def request_cancel(self, execution_id: ExecutionId, by: str) -> Execution:
         with self._db.write():
-            self._db.run(
-                f"UPDATE executions AS x SET cancelled_by = coalesce(cancelled_by, ?) WHERE id = ? AND {ACTIVE}",
-                *(by, execution_id if abs(execution_id) < 2**63 else None),
-            )
+            self.execution(execution_id)
+            family.cancel(self._db, execution_id, by)
             return self.execution(execution_id)
 
-    def journal(self, claim: Claim) -> Journal:
-        return SqliteJournal(self._db, claim, self._clock, self._workers)
+    def journal(self, claim: Claim, *, keeps_family: bool = False) -> Journal:
+        return SqliteJournal(self._db, claim, self._clock, self._workers, keeps_family=keeps_family)
 
     def settle_call(
         self, execution_id: ExecutionId, position: Position, *, ran: bool, note: str | None, by: str
@@ -172,8 +168,8 @@ class SqliteStore(ExecutionQueries, JournalQueries, EventQueries):
     def request(self, request_id: RequestId) -> Request:
         return self._answers.request(request_id)
 
-    def requests(self, execution_id: ExecutionId) -> list[Request]:
-        return self._answers.of_execution(execution_id)
+    def requests(self, execution_id: ExecutionId, *, family: bool = False) -> list[Request]:
+        return self._answers.of_family(execution_id) if family else self._answers.of_execution(execution_id)
 
     def open_requests(self, *, limit: int | None = None, offset: int = 0) -> list[Request]:
         return self._answers.open_requests(limit, offset)
