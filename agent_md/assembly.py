@@ -14,6 +14,7 @@ from agent_md.agents.rules import hides
 from agent_md.agents.spec import AgentSpec, SandboxSettings
 from agent_md.errors import UsageError
 from agent_md.executions.days import local_midnight
+from agent_md.executions.execution import Execution
 from agent_md.executions.spending import LATE_S, Budget, DayLimit, Scope
 from agent_md.models.estimate import estimate_call, estimate_first_call
 from agent_md.models.factory import KEY_VARIABLES
@@ -58,9 +59,17 @@ def _secret_names(spec: AgentSpec | None) -> list[str]:
 class Assembly:
     """Makes parts of agents from the workspace's settings."""
 
-    def __init__(self, settings: Settings, on_exhausted: Callable[[str], None] = lambda _: None) -> None:
-        """`on_exhausted` is called with the reason when too many threads of tools did not end."""
+    def __init__(
+        self,
+        settings: Settings,
+        on_exhausted: Callable[[str], None] = lambda _: None,
+        *,
+        run_agent: Callable[[AgentSpec, Execution | None], Tool] | None = None,
+    ) -> None:
+        """`on_exhausted` is called with the reason when too many threads of tools did not end. `run_agent` makes the tool
+        that calls other agents, for an execution or for one that does not exist yet; None = nobody has it."""
         self.settings = settings
+        self._run_agent = run_agent
         self._prices: Prices | None = None
         self.kept_tools: KeptTools | None = None
         """Where a broken tool module is used as it was when it could be loaded last; None = it is not."""
@@ -142,8 +151,9 @@ class Assembly:
         now = time.time()
         return Budget(limits, local_midnight(now), now - LATE_S, estimate.price, estimate.is_bound)
 
-    def tools(self, spec: AgentSpec, *, lenient: bool = False) -> dict[str, Tool]:
-        """The tools of an agent by name. With `lenient` a module that cannot be loaded is left out, else UsageError."""
+    def tools(self, spec: AgentSpec, *, lenient: bool = False, execution: Execution | None = None) -> dict[str, Tool]:
+        """The tools of an agent by name, for an `execution` of it. With `lenient` a module that cannot be loaded is left
+        out, else UsageError."""
         from agent_md.graph.foreign_interrupt import foreign_interrupts
         from agent_md.tools.builtin import RESERVED_NAMES, builtin_tools
         from agent_md.tools.custom import load_custom_tools
@@ -173,7 +183,9 @@ class Assembly:
             except UsageError:
                 if not lenient:
                     raise
-        if spec.tools:
+        if spec.agents and self._run_agent is not None:
+            tools.append(self._run_agent(spec, execution))
+        if spec.tools or spec.agents:
             tools.append(ResultRead(spec.settings.max_tool_result_bytes))
         return {tool.name: tool for tool in tools}
 

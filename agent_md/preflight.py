@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from agent_md.agents.names import name_key
 from agent_md.agents.registry import Registry
 from agent_md.agents.rules import unknown_tools
 from agent_md.agents.spec import AgentSpec
 from agent_md.assembly import Assembly
-from agent_md.errors import AgentFileInvalid, UsageError
+from agent_md.errors import AgentFileInvalid, UnknownAgent, UsageError
 from agent_md.executions.execution import Claim, Execution
 from agent_md.executions.ids import ExecutionId, WorkerId
 from agent_md.executions.spending import DAILY_LIMIT
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Preflight", "without_effect"]
 
 _MONEY = ("max_cost_usd", DAILY_LIMIT)
-_NOT_YET = ("mcp", "skills", "agents", "secrets", "allow_hosts")
+_NOT_YET = ("mcp", "skills", "secrets", "allow_hosts")
 
 
 class Preflight:
@@ -56,7 +57,7 @@ class Preflight:
     def problems_without_tools(self, spec: AgentSpec) -> list[UsageError]:
         """What would keep an agent from running, so far as it is seen at once: model and key, limits, variables."""
         found: list[UsageError] = []
-        for check in (self._check_model, self._check_price, self._check_prompt):
+        for check in (self._check_model, self._check_price, self._check_prompt, self._check_agents):
             try:
                 check(spec)
             except UsageError as error:
@@ -81,6 +82,18 @@ class Preflight:
 
     def _check_prompt(self, spec: AgentSpec) -> None:
         self._parts.prompt(spec, (), None)
+
+    def _check_agents(self, spec: AgentSpec) -> None:
+        """Agents that it may call must exist. One whose file is invalid is told to the model when it is called."""
+        for name in spec.agents:
+            if name_key(name) == name_key(spec.name):
+                raise AgentFileInvalid(f"{spec.source_path}: agents: {spec.name} cannot call itself; remove it")
+            try:
+                self._registry().get(name)
+            except UnknownAgent as error:
+                raise AgentFileInvalid(f"{spec.source_path}: agents: {error}") from error
+            except AgentFileInvalid:
+                pass
 
     def _unknown_rules(self, spec: AgentSpec, tools: Mapping[str, Tool]) -> list[UsageError]:
         from agent_md.tools.builtin import RESERVED_NAMES

@@ -95,6 +95,12 @@ class Registry:
         key = name_key(name)
         return next((entry.spec for entry in self.agents if name_key(entry.spec.name) == key), None)
 
+    def descriptions(self, names: Sequence[str]) -> dict[str, str]:
+        """What the agents of these names say of themselves, by the names as their files write them; "" of one that is gone
+        or invalid."""
+        found = [(name, self.current_spec(name)) for name in names]
+        return {name if spec is None else spec.name: "" if spec is None else spec.description for name, spec in found}
+
     def _hint(self, name: str) -> str:
         for entry in self.agents:
             if name_key(entry.path.stem) == name_key(name) or _is_path_of(name, entry.spec.source_path):

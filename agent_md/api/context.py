@@ -114,13 +114,16 @@ class ServerContext:
         return tuple(known for known in self.store.agent_names() if name_key(known) == name_key(name))
 
     async def open_request_shapes(self, execution: Execution) -> list[dict[str, Any]]:
-        """The open requests of an execution as JSON, oldest first."""
-        return await self.request_shapes([request for request in self.store.requests(execution.id) if request.open])
+        """The open requests of an execution and of those below it as JSON, oldest first."""
+        requests = self.store.requests(execution.id, family=True)
+        return await self.request_shapes([request for request in requests if request.open], under=execution)
 
-    async def request_shapes(self, requests: Sequence[HumanRequest]) -> list[dict[str, Any]]:
-        """The requests as JSON."""
+    async def request_shapes(
+        self, requests: Sequence[HumanRequest], *, under: Execution | None = None
+    ) -> list[dict[str, Any]]:
+        """The requests as JSON, as those of the execution `under` which they are listed, or of their roots."""
         drift = await asyncio.to_thread(self.app.drift_of, requests) if requests else {}
-        return [request_shape(request, drift=drift[request.id]) for request in requests]
+        return [request_shape(request, drift=drift[request.id], under=under) for request in requests]
 
     async def expire_sessions(self) -> None:
         """Deletes sessions that have rested for `server.session_ttl` seconds, if it is set, until cancelled."""

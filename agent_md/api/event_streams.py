@@ -68,7 +68,8 @@ async def event_line(context: ServerContext, execution: Execution, event: Event)
     if event.type is EventType.WAITING:
         requests = await context.open_request_shapes(execution)
     elif event.type is EventType.INTERRUPT:
-        requests = await context.request_shapes([context.store.request(RequestId(event.data["request_id"]))])
+        request = context.store.request(RequestId(event.data["request_id"]))
+        requests = await context.request_shapes([request], under=execution)
     return run_event_line(event, execution, requests)
 
 

@@ -143,9 +143,10 @@ async def pending_of(context: Context, execution_id: _Id) -> dict[str, Any]:
 
 @router.get("/executions/{execution_id}/requests", response_model=list[PendingRequest], responses=documented(404, 422))
 async def requests_of(context: Context, execution_id: _Id) -> list[dict[str, Any]]:
-    """All its requests, oldest first, those decided with their outcome."""
+    """All its requests, and those of executions below it, oldest first, those decided with their outcome."""
     context.settle()
-    return await context.request_shapes(context.store.requests(context.store.execution(ExecutionId(execution_id)).id))
+    execution = context.store.execution(ExecutionId(execution_id))
+    return await context.request_shapes(context.store.requests(execution.id, family=True), under=execution)
 
 
 @router.get("/pending", response_model=list[PendingRequest], responses=documented(422))

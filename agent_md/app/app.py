@@ -9,12 +9,13 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Collection
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from agent_md.agents.current import CurrentAgents
 from agent_md.agents.registry import Registry
 from agent_md.agents.spec import AgentSpec
+from agent_md.app.agent_calls import build_run_agent
 from agent_md.app.responder import Responder
 from agent_md.app.retention import Retention
 from agent_md.app.run_contexts import build_run_context
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from agent_md.graph.run_context import RunContext
     from agent_md.models.pricing import Prices
     from agent_md.preflight import Preflight
+    from agent_md.runner.family_driver import FamilyDriver
     from agent_md.runner.loop import Runner
     from agent_md.stores.checkpoints import Checkpoints
     from agent_md.tools.tool_modules import Source
@@ -82,7 +84,7 @@ class App:
 
         with self._opening:
             if self._assembly is None:
-                self._assembly = Assembly(self.settings, self.hand_back.ask)
+                self._assembly = Assembly(self.settings, self.hand_back.ask, run_agent=partial(build_run_agent, self))
             return self._assembly
 
     @cached_property
@@ -177,10 +179,23 @@ class App:
 
     def runner(self) -> Runner:
         """A runner on this workspace's store and checkpoints."""
+        return self._runner(keeps_family=False)
+
+    def family_driver(self, root: ExecutionId) -> FamilyDriver:
+        """Drives the execution `root` and all executions below it in this process."""
+        from agent_md.runner.family_driver import FamilyDriver
+
+        return FamilyDriver(self.store, self._runner(keeps_family=True), self.worker, root)
+
+    def _runner(self, *, keeps_family: bool) -> Runner:
         from agent_md.runner.loop import Runner
 
-        aside = self.assembly.tool_threads.aside
-        return Runner(self.store, self._checkpointer, self._run_context, aside=aside, redactor=self.assembly.redactor)
+        return Runner(
+            *(self.store, self._checkpointer, self._run_context),
+            aside=self.assembly.tool_threads.aside,
+            redactor=self.assembly.redactor,
+            keeps_family=keeps_family,
+        )
 
     def _run_context(self, execution: Execution, spec: AgentSpec, journal: Journal, sink: ProgressSink) -> RunContext:
         return build_run_context(self, execution, spec, journal, sink)

@@ -26,16 +26,16 @@ class Responder:
         self._app = app
 
     def choose_request(self, execution: Execution, wanted: str | None, *, prefix: bool = False) -> Request:
-        """The request of an execution that is meant; see `agent_md.runner.responding.choose_request`."""
+        """The request of an execution, or of one below it, that is meant; see `agent_md.runner.responding.choose_request`."""
         from agent_md.runner.responding import choose_request
 
-        return choose_request(execution, self._app.store.requests(execution.id), wanted, prefix=prefix)
+        return choose_request(execution, self._app.store.requests(execution.id, family=True), wanted, prefix=prefix)
 
     def choose_answered(self, execution: Execution, wanted: str | None) -> Request:
         """The request whose answer is to be retracted; see `agent_md.runner.responding.choose_answered`."""
         from agent_md.runner.responding import choose_answered
 
-        return choose_answered(execution, self._app.store.requests(execution.id), wanted)
+        return choose_answered(execution, self._app.store.requests(execution.id, family=True), wanted)
 
     def new_answer(
         self, execution: Execution, request: Request, response: Any, *, scopes: Sequence[GrantScope] | None = None
@@ -67,7 +67,7 @@ class _Editing:
 
     @cached_property
     def _tools(self) -> dict[str, Tool]:
-        return self._app.assembly.tools(self._spec, lenient=True)
+        return self._app.assembly.tools(self._spec, lenient=True, execution=self._execution)
 
     def args(self, tool: str, edited: dict[str, Any]) -> dict[str, Any]:
         from agent_md.graph.gate import edited_args

@@ -29,7 +29,7 @@ def build_run_context(
 
     settings, assembly = app.settings, app.assembly
     prices = assembly.prices  # raises for invalid prices before a model is called
-    tools = assembly.tools(spec, lenient=True)
+    tools = assembly.tools(spec, lenient=True, execution=execution)
     declarations = [declaration(tool) for tool in tools.values()]
     sandbox = assembly.sandbox(spec)
     model = SpecModel(

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from agent_md.agents.spec import AgentSpec, ModelRef
 from agent_md.errors import AgentDisabled
 from agent_md.executions.chat_messages import human_message
-from agent_md.executions.execution import Execution, HookTarget, NewExecution
+from agent_md.executions.execution import Execution, HookTarget, NewChild, NewExecution
 from agent_md.executions.firings import Firing, FiringId
+from agent_md.executions.ids import ExecutionId
 from agent_md.executions.states import TriggerKind
 from agent_md.ports.store import Idempotency
 
@@ -59,16 +60,10 @@ class Starter:
         assembly = self._app.assembly
         spec = self.runnable_spec(name, model)
         refuse_images(spec.model, [chat_message or {}])
-        system, human = assembly.prompt(spec, args, message)
-        text = human.encode("utf-8", "backslashreplace").decode()  # an argument may hold bytes that are not UTF-8
-        seed = [human_message(chat_message or {}, text, f"human:{uuid.uuid4().hex}")]
-        if system.strip():
-            seed.insert(0, {"type": "system", "data": {"content": system, "id": "system"}})
-        seed = assembly.redactor(spec).value(seed)
         new = NewExecution(
             agent=spec.name,
             trigger=trigger,
-            seed=tuple(seed),
+            seed=self._first_messages(spec, args, message, chat_message or {}),
             session_id=session_id,
             history=0 if fresh else spec.history,
             session_must_exist=session_must_exist,
@@ -77,6 +72,24 @@ class Starter:
             budget=assembly.budget(spec),
         )
         return self._create(new, spec, claimed=claimed, idempotency=idempotency, firing=firing)
+
+    def new_child(self, name: str, args: Sequence[str], parent_id: ExecutionId) -> NewChild:
+        """An execution of an agent for a call of another execution to start. Raises UsageError as `start` does."""
+        spec = self.runnable_spec(name)
+        seed = self._first_messages(spec, args, None, {})
+        new = NewExecution(spec.name, TriggerKind.AGENT, seed, parent_id=parent_id)
+        return NewChild(new, spec.to_json(), spec.digest)
+
+    def _first_messages(
+        self, spec: AgentSpec, args: Sequence[str], message: str | None, chat_message: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], ...]:
+        assembly = self._app.assembly
+        system, human = assembly.prompt(spec, args, message)
+        text = human.encode("utf-8", "backslashreplace").decode()  # an argument may hold bytes that are not UTF-8
+        seed = [human_message(chat_message, text, f"human:{uuid.uuid4().hex}")]
+        if system.strip():
+            seed.insert(0, {"type": "system", "data": {"content": system, "id": "system"}})
+        return tuple(assembly.redactor(spec).value(seed))
 
     def retry(self, failed: Execution, *, trigger: TriggerKind = TriggerKind.MANUAL, claimed: bool = True) -> Execution:
         """Creates an execution of the same agent, as its file is now, in the same session, with the system text and the

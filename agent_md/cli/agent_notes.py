@@ -77,6 +77,10 @@ def tell_earlier(app: App, execution: Execution, *, hint: str = "") -> None:
 
 
 def abandoned_among(app: App, executions: Sequence[Execution]) -> set[ExecutionId]:
-    """Those of them whose process died while it drove them."""
+    """Those of them whose process died while it drove them, or what they have called."""
     running = {execution.id for execution in executions if execution.status is Status.RUNNING}
-    return running & {execution.id for execution in app.reading_store.abandoned()} if running else set()
+    if not running:
+        return set()
+    abandoned = app.reading_store.abandoned()
+    roots_of_dead = {execution.root for execution in abandoned if execution.status is Status.RUNNING}
+    return running & ({execution.id for execution in abandoned} | roots_of_dead)

@@ -84,10 +84,13 @@ class LocalEngine:
             await self._hub.wait(seen, max(_SHORTEST_S, self._next_look - time.monotonic()))
 
     async def close(self, execution_id: ExecutionId) -> Execution:
-        """Ends an execution that was asked to be cancelled, if nobody drives it; gives it as it is then."""
-        claim = self._store.claim_to_cancel(execution_id, self._worker, suspects=False)
-        if claim is not None:
-            await asyncio.wait({self._start(claim)})
+        """Ends an execution that was asked to be cancelled, and all below it, as far as nobody drives them; gives it as it
+        is then."""
+        family = [member.id for member in self._store.family(execution_id)]
+        claims = [self._store.claim_to_cancel(member, self._worker, suspects=False) for member in family]
+        closing = {self._start(claim) for claim in claims if claim is not None}
+        if closing:
+            await asyncio.wait(closing)
         else:
             self._take()  # a suspect is closed where it can do no harm
         return self._store.execution(execution_id)

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 from agent_md.errors import ClaimLost, StoreError, ToolError
 from agent_md.executions.calls import StepRecord
-from agent_md.executions.states import CallOutcome, CallState
+from agent_md.executions.execution import Execution
+from agent_md.executions.states import CallOutcome, CallState, Status
 from agent_md.sdk import RequestDenied, RequestExpired
 from agent_md.tools.base import Tool
 from agent_md.tools.results import one_line
 
-__all__ = ["EDITED", "MAY_HAVE_RUN", "End", "failed", "tool_errors", "unknown", "with_steps"]
+__all__ = ["EDITED", "MAY_HAVE_RUN", "End", "failed", "of_child", "tool_errors", "unknown", "with_steps"]
 
 EDITED = "The user edited the arguments of this call before approving it."
 
@@ -42,6 +43,22 @@ def failed(error: ToolError) -> End:
         return End(CallState.FINISHED, CallOutcome.DENIED, str(error))
     text = str(error)
     return End(CallState.FINISHED, CallOutcome.FAILED, text if text.startswith("Error:") else f"Error: {text}")
+
+
+def of_child(child: Execution) -> End:
+    """The end of the call that has started an execution, by how that ended."""
+    who = f"{child.agent} (execution {child.id})"
+    match child.status:
+        case Status.SUCCESS:
+            cut = "" if child.cut is None else f"\n[Its answer was cut before its end: {child.cut}]"
+            return End(CallState.FINISHED, CallOutcome.DONE, f"{child.output or ''}{cut}", said_by_tool=True)
+        case Status.TIMEOUT:
+            how = "ran out of time"
+        case Status.ABORTED:
+            how = "was cancelled" if child.cancelled_by is not None else "was stopped"
+        case _:
+            how = "failed"
+    return replace(failed(ToolError(f"{who} {how}: {child.error}")), said_by_tool=True)
 
 
 def unknown(text: str) -> End:

@@ -10,12 +10,12 @@ from langchain_core.messages.tool import ToolCall
 
 from agent_md.agents.spec import RunSettings
 from agent_md.errors import LimitReached
-from agent_md.executions.execution import Usage
+from agent_md.executions.execution import Spent
 from agent_md.graph.message_order import provider_shape
 from agent_md.models.finish_reasons import cut_reason
 from agent_md.tools.results import one_line
 
-__all__ = ["CUTS", "LOOP_LENGTH", "check_before_model_call", "count_calls", "not_run"]
+__all__ = ["CUTS", "LOOP_LENGTH", "check_before_model_call", "check_spent", "not_run"]
 
 LOOP_LENGTH = 3
 """How often in a row the same call may fail with the same error."""
@@ -34,27 +34,27 @@ def not_run(cut: str) -> str:
     )
 
 
-def count_calls(messages: Sequence[BaseMessage]) -> int:
-    """The tool calls that the model asked for since the last human message."""
-    return len(_exchanges(messages))
+def check_spent(settings: RunSettings, spent: Spent, whose: str = "") -> None:
+    """Raises LimitReached, naming the limit and whose it is, when no model may be asked again. The limit of the day is not
+    among them: its money is held by the store."""
+    if spent.calls > settings.max_tool_calls:
+        asked = "the agent" if not whose else "it and those it called"
+        raise LimitReached(f"max_tool_calls{whose} is {settings.max_tool_calls}, and {asked} asked for {spent.calls}")
+    if spent.usage.total_tokens >= settings.max_execution_tokens:
+        raise LimitReached(
+            f"max_execution_tokens{whose} is {settings.max_execution_tokens}, and {spent.usage.total_tokens} are used"
+        )
+    _check_money(settings.max_cost_usd, spent.usage.cost_usd, whose)
 
 
-def check_before_model_call(settings: RunSettings, usage: Usage, messages: Sequence[BaseMessage]) -> None:
-    """Raises LimitReached, naming the limit, when the execution may not ask the model again. The limit of the day is
-    not among them: its money is held by the store."""
+def check_before_model_call(settings: RunSettings, messages: Sequence[BaseMessage]) -> None:
+    """Raises LimitReached when what the model said and did so far leads nowhere."""
     exchanges = _exchanges(messages)
-    if len(exchanges) > settings.max_tool_calls:
-        raise LimitReached(f"max_tool_calls is {settings.max_tool_calls}, and the agent asked for {len(exchanges)}")
     if _cuts(messages) >= CUTS:
         raise LimitReached(
             f"{CUTS} answers of the model in a row were cut before the end of their calls (finish reason "
             f"{cut_reason(_answers(messages)[-1])}); raise settings.max_tokens, or ask for less at once"
         )
-    if usage.total_tokens >= settings.max_execution_tokens:
-        raise LimitReached(
-            f"max_execution_tokens is {settings.max_execution_tokens}, and {usage.total_tokens} are used"
-        )
-    _check_money(settings.max_cost_usd, usage.cost_usd)
     if settings.loop_detection and _loops(exchanges[-LOOP_LENGTH:]):
         call, result = exchanges[-1]
         raise LimitReached(
@@ -74,13 +74,13 @@ def _cuts(messages: Sequence[BaseMessage]) -> int:
     return sum(1 for _ in takewhile(cut_reason, reversed(_answers(messages))))
 
 
-def _check_money(most: float | None, cost: float | None) -> None:
+def _check_money(most: float | None, cost: float | None, whose: str) -> None:
     if most is None:
         return
     if cost is None:
-        raise LimitReached(f"max_cost_usd is ${most:g}, and the cost so far is unknown")
+        raise LimitReached(f"max_cost_usd{whose} is ${most:g}, and the cost so far is unknown")
     if cost >= most:
-        raise LimitReached(f"max_cost_usd is ${most:g}, and ${cost:g} are spent")
+        raise LimitReached(f"max_cost_usd{whose} is ${most:g}, and ${cost:g} are spent")
 
 
 def _exchanges(messages: Sequence[BaseMessage]) -> list[tuple[ToolCall, ToolMessage]]:

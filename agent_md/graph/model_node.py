@@ -17,7 +17,7 @@ from agent_md.executions.spending import Verdict
 from agent_md.executions.states import CallOutcome
 from agent_md.graph.call_outcomes import EDITED
 from agent_md.graph.gate import propose
-from agent_md.graph.limits import check_before_model_call, count_calls, not_run
+from agent_md.graph.limits import check_before_model_call, not_run
 from agent_md.graph.message_order import provider_shape
 from agent_md.graph.messages import ai_id, from_stored, placeholder, text_of, to_stored, turn_of
 from agent_md.graph.redacting import DeltaRedaction, redacted_proposals, with_marks
@@ -83,8 +83,8 @@ class ModelNode:
             raise HandedOver
         messages = from_stored(run_context.store.said(run_context.execution_id))
         settings = run_context.spec.settings
-        used = run_context.store.execution(run_context.execution_id).usage
-        check_before_model_call(settings, used, messages)
+        calls_left = run_context.limits.check()
+        check_before_model_call(settings, messages)
         if self._before is None:
             self._before = from_stored(run_context.store.seed(run_context.execution_id))
         history = provider_shape([*self._before, *messages])
@@ -107,7 +107,6 @@ class ModelNode:
         if cut is not None:
             unusable = {call["id"] or "": not_run(cut) for call in message.tool_calls}
         unusable = {**unusable, **with_marks(run_context.redactor, message.tool_calls)}
-        calls_left = settings.max_tool_calls - count_calls(messages)
         grants = run_context.store.grants.usable(run_context.execution_id)
         proposals = await run_context.aside(
             lambda: propose(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from agent_md.executions.execution import Execution, Usage
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.spending import Budget
 from agent_md.graph.side_by_side import SideBySide
+from agent_md.graph.family_limits import FamilyLimits
 from agent_md.ports.journal import Journal
 from agent_md.ports.progress import ProgressSink
 from agent_md.ports.store import Store
@@ -33,7 +35,7 @@ class HandedOver(Exception):
     """The driver leaves the execution to another one; nothing of it is in flight."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunContext:
     """The parts of one drive: made anew each time an execution is driven."""
 
@@ -59,6 +61,11 @@ class RunContext:
     """Which of its calls run at the same time."""
     leave: Callable[[], bool] = lambda: False
     """Whether the drive is to end before the next model call, by HandedOver."""
+
+    @cached_property
+    def limits(self) -> FamilyLimits:
+        """What the execution, and those above it, may use."""
+        return FamilyLimits(self.store, self.execution.id, self.spec)
 
     @property
     def execution_id(self) -> ExecutionId:

@@ -98,8 +98,8 @@ class Thread:
         closed |= {str(message.id) for message in self._seed}  # results of the conversation before this execution
         if any(message.type == "tool" and message.id not in closed for message in messages):
             return True
-        known = {request.id for request in store.requests(execution_id)}
-        return any(not pause.requests <= known for task in _tasks(snapshot) for pause in task.pauses)
+        known = store.waits(execution_id).keys()
+        return any(not pause.waits <= known for task in _tasks(snapshot) for pause in task.pauses)
 
     def _drop(self, why: str) -> ThreadView:
         log.warning("the checkpoints of thread %s %s; they are made again from the store", self._id, why, exc_info=True)

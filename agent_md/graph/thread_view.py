@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent_md.executions.ids import RequestId
+from agent_md.executions.ids import WaitId
 
 __all__ = ["OpenPause", "TaskView", "ThreadView"]
 
 
 @dataclass(frozen=True, slots=True)
 class OpenPause:
-    """A place where a task waits: LangGraph's id of it, and the requests it waits for."""
+    """A place where a task waits: LangGraph's id of it, and what it waits for."""
 
     interrupt_id: str
-    requests: frozenset[RequestId]
+    waits: frozenset[WaitId]
 
 
 @dataclass(frozen=True, slots=True)

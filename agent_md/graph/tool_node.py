@@ -24,13 +24,14 @@ from agent_md.errors import (
 )
 from agent_md.executions.answers import denial_text
 from agent_md.executions.calls import Call
+from agent_md.executions.execution import NewChild
 from agent_md.executions.grants import GrantId
-from agent_md.executions.ids import RequestId
+from agent_md.executions.ids import RequestId, child_wait
 from agent_md.executions.positions import Position
 from agent_md.executions.requests import Answer, NewRequest, Request
 from agent_md.executions.states import CallOutcome, CallState, Decision, Outcome, RequestSource
 from agent_md.graph.call_context import RunningCall
-from agent_md.graph.call_outcomes import EDITED, MAY_HAVE_RUN, End, failed, tool_errors, unknown, with_steps
+from agent_md.graph.call_outcomes import EDITED, MAY_HAVE_RUN, End, failed, of_child, tool_errors, unknown, with_steps
 from agent_md.graph.cut_off_calls import settle
 from agent_md.graph.gate import confirmation, offer_of
 from agent_md.graph.messages import placeholder, to_stored, tool_message
@@ -43,6 +44,7 @@ from agent_md.tools.base import CutOff, Plan, SettledState, TargetChanged, Tool,
 from agent_md.tools.builtin import RESERVED_NAMES
 from agent_md.tools.long_results import for_model
 from agent_md.tools.results import storable
+from agent_md.tools.run_agent import RunAgent
 
 __all__ = ["ToolNode"]
 
@@ -53,9 +55,10 @@ _REPLANS = 3
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """What a call asks before it goes on."""
+    """What a call asks before it goes on, and what it has started."""
 
     requests: tuple[NewRequest, ...]
+    child: NewChild | None = None
 
 
 class ToolNode:
@@ -89,7 +92,7 @@ class ToolNode:
             steps = self._run_context.store.steps(self._run_context.execution_id, call.position)
             return self._close(call, with_steps(result, steps), requests)
         asked = [redacted_request(self._run_context.redactor, request) for request in result.requests]
-        self._run_context.journal.pause_call(call.position, asked, answered=_ids(requests))
+        self._run_context.journal.pause_call(call.position, asked, child=result.child, answered=_ids(requests))
         self._run_context.sink.stored()
         return None
 
@@ -100,19 +103,22 @@ class ToolNode:
         return call
 
     def _decided(self, position: Position) -> list[Request]:
-        """The requests of the call, but those whose answer was retracted; parks the task while one is open. What wakes it
-        means nothing: the store has the answers."""
+        """The requests of the call, but those whose answer was retracted; parks the task while one is open, or the child
+        that it has started goes on. What wakes it means nothing: the store has the answers."""
         while True:
             everything = self._run_context.store.requests(self._run_context.execution_id)
             requests = [each for each in everything if each.position == position and each.retraction is None]
-            open_ids = [request.id for request in requests if request.open]
-            if not open_ids:
+            waits: list[str] = [request.id for request in requests if request.open]
+            child = self._run_context.store.child(self._run_context.execution_id, position)
+            if child is not None and not child.status.final:
+                waits.append(child_wait(child.id))
+            if not waits:
                 return requests
-            interrupt({"requests": open_ids})
+            interrupt({"requests": waits})
 
     def _message(self, call: Call, outcome: CallOutcome, text: str) -> ToolMessage:
         """What the model is told of a closed call; the whole text is in the store."""
-        if call.tool not in RESERVED_NAMES:  # those bound their results themselves
+        if call.tool not in RESERVED_NAMES or call.tool == RunAgent.name:  # those bound their results themselves
             limit = self._run_context.spec.settings.max_tool_result_bytes
             text = for_model(text, f"{self._run_context.execution_id}-{call.position}", limit)
         return tool_message(self._run_context.execution_id, call, outcome, text)
@@ -140,6 +146,9 @@ class ToolNode:
     async def _advance_allowed(
         self, call: Call, requests: Sequence[Request], gate: list[Request], *, asks: bool
     ) -> End | _Ask:
+        child = self._run_context.store.child(self._run_context.execution_id, call.position)
+        if child is not None:
+            return of_child(child)
         tool = self._run_context.tools.get(call.tool)
         if tool is None:
             return _gone(call)
@@ -258,7 +267,7 @@ class ToolNode:
             if isinstance(pause.__cause__, CancelRequested):
                 raise pause.__cause__ from None
             fault = running.fault(pause)
-            return _said(failed(ToolError(fault))) if fault else _Ask(tuple(running.asked))
+            return _said(failed(ToolError(fault))) if fault else _Ask(tuple(running.asked), running.child)
         except OutOfResources:
             self._run_context.journal.put_back(call.position, call.state)
             raise

@@ -26,9 +26,11 @@ class Driver:
         self._folder = CurrentFolder(app.settings.workspace)
 
     async def drive(self, claim: Claim, sink: EventSink) -> Execution:
-        """Drives a claimed execution until it ends or waits, then delivers its webhooks where no server does."""
+        """Drives a claimed execution, with the family that it belongs to, until its root ends or waits; then delivers its
+        webhooks where no server does. Returns the root."""
         with self._folder.entered():
-            driving = asyncio.create_task(self._app.runner().advance(claim, sink))
+            root = self._app.store.execution(claim.execution_id).root
+            driving = asyncio.create_task(self._app.family_driver(root).drive(claim, sink))
             sink.on_failure = driving.cancel
             try:
                 execution = await driving
@@ -40,6 +42,15 @@ class Driver:
             sink.check()
         await self._deliver_webhooks(execution.id)
         return execution
+
+    async def close(self, execution_id: ExecutionId) -> None:
+        """Ends an execution that is to be cancelled, and all below it, where no other process drives them."""
+        for member in self._app.store.family(execution_id):
+            claim = self._app.store.claim_to_cancel(member.id, self._app.worker)
+            if claim is not None:
+                with self._folder.entered():
+                    await self._app.runner().advance(claim, EventSink(self._app, member.id, None))
+        await self._deliver_webhooks(execution_id)
 
     async def _deliver_webhooks(self, execution_id: ExecutionId) -> None:
         app = self._app
@@ -56,7 +67,8 @@ class Driver:
         while store.execution(execution_id).status is Status.RUNNING:
             sink.stored()
             sink.check()
-            if any(abandoned.id == execution_id for abandoned in store.abandoned()):
+            family = {member.id for member in store.family(store.execution(execution_id).root)}
+            if any(abandoned.id in family for abandoned in store.abandoned()):
                 return
             await asyncio.sleep(_POLL_S)
         sink.stored()

@@ -132,9 +132,12 @@ class Workspace:
         events = self._app.store.events(found.id)
         sink = EventSink(self._app, found.id, on_event, after=events[-1].seq if events else 0)
         while not found.status.final and found.status is not Status.WAITING:
-            claim = self._app.store.claim(found.id, self._app.worker)
+            family = self._app.store.family(found.root)
+            claims = (self._app.store.claim(member.id, self._app.worker) for member in family)
+            claim = next((claim for claim in claims if claim is not None), None)
             if claim is not None:
-                return await self._driver.drive(claim, sink)
+                await self._driver.drive(claim, sink)
+                return self._app.store.execution(found.id)
             await self._driver.wait_until_free(found.id, sink)
             found = self._app.store.execution(found.id)
         return found
@@ -175,10 +178,10 @@ class Workspace:
     # Answering
 
     def requests(self, execution_id: int | None = None) -> list[Request]:
-        """The open requests of one execution or of all, oldest first. Raises UnknownExecution."""
+        """The open requests of one execution, with those of what it has called, or of all, oldest first. Raises UnknownExecution."""
         if execution_id is not None:
             found = self.execution(execution_id)
-            return [request for request in self._app.store.requests(found.id) if request.open]
+            return [request for request in self._app.store.requests(found.id, family=True) if request.open]
         if not self._app.settings.database.exists():
             return []
         self._app.store.settle_overdue()
@@ -224,10 +227,8 @@ class Workspace:
         """As `cancel`."""
         found = self.execution(execution_id)
         self._app.store.request_cancel(found.id, _current_user())
-        claim = self._app.store.claim_to_cancel(found.id, self._app.worker)
-        if claim is None:
-            return self._app.store.execution(found.id)
-        return await self._driver.drive(claim, EventSink(self._app, found.id, None))
+        await self._driver.close(found.id)
+        return self._app.store.execution(found.id)
 
 
 def _current_user() -> str:

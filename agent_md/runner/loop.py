@@ -24,7 +24,7 @@ from agent_md.errors import (
 )
 from agent_md.executions.calls import Call
 from agent_md.executions.execution import Claim, Execution
-from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.ids import ExecutionId, WaitId
 from agent_md.executions.positions import BETWEEN, Position, place_of_call
 from agent_md.executions.states import CallState, Outcome, RequestSource, Status
 from agent_md.graph.call_outcomes import End
@@ -78,13 +78,16 @@ class Runner:
         aside: Aside,
         redactor: RedactorOf = lambda _: Redactor(),
         poll: float = _POLL_S,
+        keeps_family: bool = False,
     ) -> None:
+        """`keeps_family`: as in `Store.journal`."""
         self._store = store
         self._checkpointer = checkpointer
         self._make_run_context = make_run_context
         self._aside = aside
         self._redactor = redactor
         self._poll = poll
+        self._keeps_family = keeps_family
 
     async def advance(self, claim: Claim, sink: ProgressSink, leave: Callable[[], bool] = lambda: False) -> Execution:
         """Drives the execution until it ends or waits, and gives it as it is then; the claim is given back. When `leave`
@@ -106,13 +109,13 @@ class Runner:
     def _to_cancel(self, claim: Claim) -> Claim | None:
         """A claim on an execution that was to be cancelled at the moment it began to wait: nobody else would end it."""
         execution = self._store.execution(claim.execution_id)
-        if execution.status is not Status.WAITING or execution.cancelled_by is None:
+        if not execution.parked or execution.cancelled_by is None:
             return None
         return self._store.claim_to_cancel(claim.execution_id, claim.worker)
 
     async def _attempt(self, claim: Claim, sink: ProgressSink, leave: Callable[[], bool]) -> bool:
         """One drive; False when it raised something unforeseen and the execution is queued for the next attempt."""
-        journal = self._store.journal(claim)
+        journal = self._store.journal(claim, keeps_family=self._keeps_family)
         tools: dict[str, Tool] = {}
         try:
             ending = await self._drive(journal, sink, leave, tools)
@@ -249,14 +252,13 @@ class Runner:
     async def _supervise(self, run_context: RunContext) -> Finished | None:
         """Works until done, cancelled or out of time; gives the answer, or None when the execution waits. To ask for the
         time is the sign of life by which the work of a drive that is killed is counted."""
-        timeout = run_context.spec.settings.timeout
         version: int | None = None
         work = asyncio.create_task(self._work(run_context))
         try:
             while not work.done():
-                if (run_context.execution.work_ms + run_context.journal.worked_ms()) / 1000 >= timeout:
-                    raise WorkTimeout(f"settings.timeout: {timeout:g} s of work are used up")
-                if (current := self._store.version()) != version:
+                current, worked = self._store.version(), run_context.journal.worked_ms()
+                run_context.limits.check_time(current, run_context.execution.work_ms, worked)
+                if current != version:
                     version = current
                     self._obey_cancel(run_context.execution_id)
                 await asyncio.wait({work}, timeout=self._poll)
@@ -280,7 +282,7 @@ class Runner:
         """Takes one step of the table after the other; gives the answer, or None when the execution waits."""
         thread = Thread(run_context, self._checkpointer())
         while True:
-            match next_step(await thread.view(), self._answered(run_context.execution_id)):
+            match next_step(await thread.view(), self._over(run_context.execution_id)):
                 case Seed():
                     await thread.start()
                 case Finished() as finished:
@@ -296,8 +298,8 @@ class Runner:
                 case Continue():
                     await thread.go_on()
 
-    def _answered(self, execution_id: ExecutionId) -> set[RequestId]:
-        return {request.id for request in self._store.requests(execution_id) if not request.open}
+    def _over(self, execution_id: ExecutionId) -> set[WaitId]:
+        return {wait for wait, open in self._store.waits(execution_id).items() if not open}
 
 
 def _retry_hint(execution_id: ExecutionId) -> str:

@@ -13,13 +13,12 @@ from agent_md.serialization.executions import (
     refusal_shape,
     unknown_call_shape,
 )
-from agent_md.serialization.requests import PathStep, grant_shape, request_shape, retraction_shape
+from agent_md.serialization.requests import grant_shape, request_shape, retraction_shape
 from agent_md.serialization.sessions import session_shape, session_summary
 from agent_md.serialization.times import duration_text, iso_time
 from agent_md.serialization.triggers import firing_shape, trigger_shape
 
 __all__ = [
-    "PathStep",
     "agent_detail",
     "agent_shape",
     "cost_shape",

@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from agent_md.executions.execution import Execution
 from agent_md.executions.grants import Grant
-from agent_md.executions.requests import Request, Retraction
+from agent_md.executions.requests import PathStep, Request, Retraction
 from agent_md.executions.session_interrupts import preview_shape
 from agent_md.executions.states import Drift
 from agent_md.serialization.times import iso_time
 
-__all__ = ["PathStep", "grant_shape", "request_shape", "retraction_shape"]
+__all__ = ["grant_shape", "request_shape", "retraction_shape"]
 
 
-class PathStep(NamedTuple):
-    """One execution on the way from a root execution to the one that asks."""
-
-    execution_id: int
-    agent: str
-
-
-def request_shape(request: Request, *, drift: Sequence[Drift], path: Sequence[PathStep] = ()) -> dict[str, Any]:
+def request_shape(request: Request, *, drift: Sequence[Drift], under: Execution | None = None) -> dict[str, Any]:
     """A request, with its decision if there is one. `outcome` of one whose answer was retracted is `retracted`; the answer
     itself stays.
 
-    `path` runs from the root execution to the asking one; `execution_id` and `agent_id` are the root's. Without a path
-    the execution that asks is its own root. `drift`: what is no longer as it was when it was asked.
+    `path` runs from the root execution to the asking one. `execution_id` and `agent_id` are those of the execution `under`
+    which it is listed, by default the root's. `drift`: what is no longer as it was when it was asked.
     """
-    steps = path or (PathStep(request.execution_id, request.agent),)
+    steps = request.path or (request.root,)
+    of = request.root if under is None else PathStep(under.id, under.agent)
     answer, retraction = request.given, request.retraction
     outcome = None if answer is None else str(answer.outcome)
     return {
-        "execution_id": steps[0].execution_id,
-        "agent_id": steps[0].agent,
+        "execution_id": of.execution_id,
+        "agent_id": of.agent,
         "request_id": request.id,
         "kind": str(request.kind),
         "message": request.message,

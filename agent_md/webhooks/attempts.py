@@ -128,7 +128,7 @@ class Attempts:
         """What is sent; made before the first attempt, and kept for the next ones."""
         try:
             execution = self.store.execution(delivery.execution_id)
-            still_open = [request for request in self.store.requests(execution.id) if request.open]
+            still_open = [request for request in self.store.requests(execution.id, family=True) if request.open]
             unknown = [call for call in self.store.calls(execution.id) if call.unsettled]
         except UnknownExecution:
             raise _Moot("its execution is no longer there") from None
@@ -146,7 +146,7 @@ class Attempts:
         interrupts = []
         if delivery.event is HookEvent.INTERRUPT:
             for request in still_open:
-                call = self.store.call(execution.id, request.position)
+                call = self.store.call(request.execution_id, request.position)
                 assert call is not None
                 interrupts.append(interrupt_view(request, call))
         hook = self.outbox.target(execution.id) if delivery.target == MESSAGE_TARGET else None

@@ -77,6 +77,7 @@ EXIT_CODES: dict[tuple[str, str], int] = {
     ("docs/human-in-the-loop.md", 'agentmd respond 4 --request 4-0.1 --no --reason "not before Friday"'): 3,
     ("docs/human-in-the-loop.md", "agentmd run sweeper --on-ask fail --fresh"): 4,
     ("docs/grants.md", "agentmd run tidier"): 3,
+    ("docs/sub-agents.md", "agentmd run coordinator"): 3,
     ("docs/tools.md", "agentmd run publisher"): 3,
 }
 """Commands that do not end with 0 where there is no terminal."""

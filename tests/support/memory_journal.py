@@ -225,7 +225,8 @@ class MemoryJournal:
                 state.tell_waiting(self._id, f"waiting:{self._claim.epoch}")
                 root = state.executions[execution.root]
                 if root.id != self._id and root.parked:
-                    state.tell_waiting(root.id, f"waiting:{root.epoch}:{self._id}:{self._claim.epoch}")
+                    key = f"waiting:{root.epoch}:{self._id}:{self._claim.epoch}"
+                    state.tell_waiting(root.id, key, again=False)
             return True
 
     def release(self) -> None:

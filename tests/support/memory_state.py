@@ -195,10 +195,11 @@ class MemoryState:
             if mine and not execution.status.final and execution.cancelled_by is None:
                 self.change(execution.id, cancelled_by=by)
 
-    def tell_waiting(self, execution_id: ExecutionId, key: str) -> None:
+    def tell_waiting(self, execution_id: ExecutionId, key: str, *, again: bool = True) -> None:
         family = {execution.id for execution in self.family(execution_id)}
         open_ids = [request.id for request in self.open_requests() if request.execution_id in family]
-        if open_ids:
+        told = [e.data["request_ids"] for e in self.events[execution_id].values() if e.type is EventType.WAITING]
+        if open_ids and (again or told[-1:] != [open_ids]):
             count = "an answer" if len(open_ids) == 1 else f"{len(open_ids)} answers"
             self.add_event(execution_id, key, EventType.WAITING, f"Waiting for {count}", {"request_ids": open_ids})
 

@@ -7,11 +7,10 @@ from typing import Any
 from agent_md.agents.spec import AgentSpec, ModelRef, PathMount, Trigger
 from agent_md.executions.execution import Usage
 from agent_md.executions.ids import ExecutionId, RequestId
-from agent_md.executions.requests import Preview, Retraction
+from agent_md.executions.requests import PathStep, Preview, Retraction
 from agent_md.executions.sessions import Session, SessionStatus
 from agent_md.executions.states import Drift, EventType, Outcome, RequestKind, Status
 from agent_md.serialization import (
-    PathStep,
     agent_detail,
     agent_shape,
     duration_text,
@@ -95,7 +94,9 @@ def test_a_decided_choice() -> None:
 
 
 def test_a_childs_request_is_listed_under_its_root() -> None:
-    shape = request_shape(guard(), drift=(), path=[PathStep(7, "boss"), PathStep(42, "cleaner")])
+    shape = request_shape(
+        guard(path=(PathStep(ExecutionId(7), "boss"), PathStep(ExecutionId(42), "cleaner"))), drift=()
+    )
     assert (shape["execution_id"], shape["agent_id"]) == (7, "boss")
     assert shape["path"] == [{"execution_id": 7, "agent_id": "boss"}, {"execution_id": 42, "agent_id": "cleaner"}]
 

@@ -18,8 +18,8 @@ from agent_md.cli.views.tables import (
 from agent_md.cli.views.text_width import width_of
 from agent_md.executions.execution import Usage
 from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.requests import PathStep
 from agent_md.executions.states import Drift, RequestKind, Status
-from agent_md.serialization import PathStep
 from tests.support.rendering import lines_of
 from tests.support.samples import NOON, an_execution, ask, guard
 
@@ -113,7 +113,7 @@ def test_several_requests_of_one_execution_show_what_names_them() -> None:
 
 
 def test_a_childs_request_is_listed_under_its_root() -> None:
-    row = PendingRow(guard(), path=(PathStep(7, "boss"), PathStep(42, "cleaner")))
+    row = PendingRow(guard(path=(PathStep(ExecutionId(7), "boss"), PathStep(ExecutionId(42), "cleaner"))))
     assert lines_of(pending_table([row], now=NOON))[2].startswith(" 7   boss > cleaner  Confirm")
 
 

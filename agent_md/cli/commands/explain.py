@@ -88,6 +88,7 @@ def shape_of(explanation: Explanation) -> dict[str, Any]:
         "file": spec.source_path,
         "enabled": spec.enabled,
         "model": str(spec.model),
+        "agents": list(spec.agents),
         "calls": [
             {
                 "tool": possible.tool,

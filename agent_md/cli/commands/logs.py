@@ -15,8 +15,8 @@ from agent_md.cli.command_context import WorkspaceOption, each_change
 from agent_md.cli.commands.log_costs import check_options, say_costs
 from agent_md.cli.option_values import JsonOption, execution_number, since
 from agent_md.cli.terminal.output import say
+from agent_md.cli.views.family_timeline import FamilyTimeline
 from agent_md.cli.views.tables import executions_table, refusals_table
-from agent_md.cli.views.timeline import Timeline
 from agent_md.errors import UsageError
 from agent_md.executions.costs import CostBy
 from agent_md.executions.execution import Event, Execution
@@ -187,24 +187,27 @@ def _known_name(app: App, agent: str) -> str:
 
 def _timeline(workspace: Path | None, execution_id: ExecutionId, *, follow: bool, as_json: bool) -> None:
     shown = 0
-    timeline: Timeline | None = None
+    timeline = FamilyTimeline()
     for app in each_change(workspace, follow=follow):
         store = app.reading_store
         execution = store.execution(execution_id)
-        events = store.events(execution_id, after=shown)
+        family = [execution] if as_json else store.family(execution_id)
+        events = sorted(
+            (event for member in family for event in store.events(member.id, after=shown)), key=lambda event: event.seq
+        )
         shown = events[-1].seq if events else shown
-        if events and events[-1].type is EventType.COMPLETE:  # it may have ended between the two
+        if any(event.type is EventType.COMPLETE for event in events):  # it may have ended between the two
             execution = store.execution(execution_id)
         if as_json:
             _say_events(events, lines=follow)
         else:
-            timeline = timeline or Timeline(execution.agent, session=execution.session_id)
-            requests = store.requests(execution_id)
-            lines = timeline.lines(events, requests)
+            requests = store.requests(execution_id, family=True)
+            lines = timeline.lines(family, events, requests)
             if execution.status.final or not follow:
-                died = bool(abandoned_among(app, [execution]))
-                lines += timeline.standing(execution, requests, now=time.time(), died=died)
-                lines += timeline.unknown(execution, store.calls(execution_id))
+                family = store.family(execution_id)
+                lines += timeline.standing(family, requests, now=time.time(), died=abandoned_among(app, family))
+                for member in family:
+                    lines += timeline.timeline(member.id).unknown(member, store.calls(member.id))
             say(*lines)
         if execution.status.final:
             return

@@ -17,7 +17,7 @@ from agent_md.cli.option_values import LinesOption, QuietOption, execution_numbe
 from agent_md.cli.terminal.output import note, say
 from agent_md.cli.views.request_text import decision_text, drift_text, summary
 from agent_md.errors import NeverAsked, SeveralOpen, UsageError
-from agent_md.executions.execution import Execution
+from agent_md.executions.execution import Claim, Execution
 from agent_md.executions.grants import DEFAULT_UNTIL, NEVER, GrantScope
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.requests import Request
@@ -121,19 +121,23 @@ def respond(
 
     with open_app(workspace, drives=True) as app:
         asked = app.find_execution(ExecutionId(execution))
-        if not app.store.requests(asked.id):
+        if not app.store.requests(asked.id, family=True):
             raise NeverAsked(f"execution {asked.id} ({asked.agent}) has never asked anything")
         prompt = terminal(asks=not as_json)
         if given is None and prompt is None:
             raise UsageError(f"there is no terminal to ask on; give the answer: {ANSWER_FLAGS}")
-        showing = Showing(app, asked.id, choose_output(asked, quiet=quiet, as_json=as_json))
+        root = app.store.execution(asked.root)
+        showing = Showing(app, root.id, choose_output(root, quiet=quiet, as_json=as_json))
         if given is None:
             code = attend(app, showing, None, prompt, may_drive=lambda: not _server_goes_on(app))
             showing.end()
         else:
             chosen = _chosen(app, asked, request, everything=everything)
             _tell_drift(app, [item for item in chosen if item.open])
-            new = [app.responder.new_answer(asked, item, given.response_to(item)) for item in chosen]
+            new = [
+                app.responder.new_answer(app.store.execution(item.execution_id), item, given.response_to(item))
+                for item in chosen
+            ]
             code = _record(app, showing, new, prompt, no_wait=no_wait)
     raise typer.Exit(code)
 
@@ -145,7 +149,7 @@ def _tell_drift(app: App, answered: Sequence[Request]) -> None:
 
 
 def _chosen(app: App, execution: Execution, prefix: str | None, *, everything: bool) -> list[Request]:
-    requests = app.store.requests(execution.id)
+    requests = app.store.requests(execution.id, family=True)
     still_open = [request for request in requests if request.open]
     if everything and still_open:
         for request in still_open:
@@ -180,9 +184,9 @@ def _record(
     receipt = app.store.record_answers(answers, by=login(), claim_for=app.worker if drives else None)
     claim = receipt.claim
     if claim is None and drives:
-        claim = app.store.claim(execution_id, app.worker)
+        claim = _first_claim(app, execution_id)
     if claim is None and not no_wait and not drives and not _server_goes_on(app):  # it stopped meanwhile
-        drives, claim = True, app.store.claim(execution_id, app.worker)
+        drives, claim = True, _first_claim(app, execution_id)
     current = app.store.execution(execution_id)
     showing.answered([answer.request_id for answer in answers], again=not receipt.recorded)
     if no_wait:
@@ -198,6 +202,12 @@ def _record(
     code = attend(app, showing, claim, prompt)
     showing.end()
     return code
+
+
+def _first_claim(app: App, execution_id: ExecutionId) -> Claim | None:
+    """A claim on the execution, or on one below it, that can go on."""
+    claims = (app.store.claim(member.id, app.worker) for member in app.store.family(execution_id))
+    return next((claim for claim in claims if claim is not None), None)
 
 
 def _server_goes_on(app: App) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
@@ -14,7 +15,7 @@ from agent_md.cli.option_values import LinesOption, OnAsk, OnAskOption, QuietOpt
 from agent_md.cli.terminal.output import note, say
 from agent_md.cli.views.tables import executions_table
 from agent_md.errors import DrivenElsewhere, ExecutionEnded
-from agent_md.executions.execution import Execution
+from agent_md.executions.execution import Claim, Execution
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.states import Status
 from agent_md.serialization import execution_shape
@@ -45,20 +46,35 @@ def resume(
 
     code = 0
     with open_app(workspace, drives=True) as app:
-        chosen = app.abandoned() if execution is None else [app.find_execution(ExecutionId(execution))]
+        chosen = _roots(app, app.abandoned()) if execution is None else [app.find_execution(ExecutionId(execution))]
         if not chosen:
             _note_left_behind(app)
             note("nothing to resume")
         for item in chosen:
-            claim = app.store.claim(item.id, app.worker)
+            if item.status.final:
+                _refuse_driven(app, item)
+            root = app.store.execution(item.root)
+            claim = next(_claims(app, root), None)
             if claim is None and everything:
                 continue  # another process was faster
             if claim is None:
                 _refuse_driven(app, app.store.execution(item.id))
-            showing = Showing(app, item.id, choose_output(item, quiet=quiet, as_json=as_json))
+            showing = Showing(app, root.id, choose_output(root, quiet=quiet, as_json=as_json))
             code = attend(app, showing, claim, terminal(asks=not as_json), on_ask) or code
             showing.end()
     raise typer.Exit(code)
+
+
+def _roots(app: App, found: Sequence[Execution]) -> list[Execution]:
+    return [app.store.execution(root) for root in dict.fromkeys(execution.root for execution in found)]
+
+
+def _claims(app: App, root: Execution) -> Iterator[Claim]:
+    """Claims on the execution and on those below it that can go on, taken one by one."""
+    for member in app.store.family(root.id):
+        claim = app.store.claim(member.id, app.worker)
+        if claim is not None:
+            yield claim
 
 
 def _list_resumable(workspace: WorkspaceOption, *, as_json: bool) -> None:
@@ -77,8 +93,9 @@ def _list_resumable(workspace: WorkspaceOption, *, as_json: bool) -> None:
 def _refuse_driven(app: App, execution: Execution) -> None:
     if execution.status.final:
         raise ExecutionEnded(f"execution {execution.id} has ended ({execution.status}); {_instead(execution)}")
-    if left := _left_behind(app, execution):
-        raise DrivenElsewhere(left)
+    for member in app.store.family(execution.root):
+        if left := _left_behind(app, member):
+            raise DrivenElsewhere(left)
     if execution.status is Status.RUNNING:
         raise DrivenElsewhere(
             f"execution {execution.id} is driven by a live process; `agentmd logs -f -e {execution.id}` follows it"

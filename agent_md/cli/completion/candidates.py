@@ -14,7 +14,7 @@ from typing import Any
 
 from agent_md.agents.registry import Registry, scan
 from agent_md.cli.command_context import current_folder
-from agent_md.cli.views.request_text import listed
+from agent_md.cli.views.request_text import asked_by, listed
 from agent_md.executions.execution import Execution
 from agent_md.executions.requests import Request
 from agent_md.ports.store import Store
@@ -178,7 +178,7 @@ def _executions(workspace: _Workspace, typed: _Typed) -> Iterator[Candidate]:
         return
     match typed.path:
         case ("respond",):
-            asking = {request.execution_id: request for request in reversed(store.open_requests())}
+            asking = {request.root.execution_id: request for request in reversed(store.open_requests())}
             yield from (_asking(request) for request in reversed(asking.values()))
         case ("cancel",):
             yield from (
@@ -195,7 +195,8 @@ def _described(execution: Execution) -> Candidate:
 
 
 def _asking(request: Request) -> Candidate:
-    return Candidate(str(request.execution_id), f"{one_line(request.agent)}: {listed(request)}")
+    root = request.root
+    return Candidate(str(root.execution_id), f"{one_line(root.agent)}: {asked_by(request)}{listed(request)}")
 
 
 def _sessions(workspace: _Workspace, typed: _Typed) -> Iterator[Candidate]:
@@ -209,7 +210,12 @@ def _sessions(workspace: _Workspace, typed: _Typed) -> Iterator[Candidate]:
 def _open_requests(workspace: _Workspace, typed: _Typed) -> list[Request]:
     if workspace.store is None or not typed.arguments:
         return []
-    return [request for request in workspace.store.open_requests() if str(request.execution_id) == typed.arguments[0]]
+    named = typed.arguments[0]
+    return [
+        request
+        for request in workspace.store.open_requests()
+        if named in (str(request.root.execution_id), str(request.execution_id))
+    ]
 
 
 def _requests(workspace: _Workspace, typed: _Typed) -> Iterator[Candidate]:

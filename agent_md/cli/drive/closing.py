@@ -17,13 +17,16 @@ _POLL_S = 0.05
 
 
 def close_cancelled(app: App, execution_id: ExecutionId) -> Execution:
-    """Ends an execution for which `Store.request_cancel` was called. Gives it as it is when it has ended, or after two
+    """Ends an execution for which `Store.request_cancel` was called, with all below it. Gives it as it is when it has ended, or after two
     seconds, in which whoever drives it may not have obeyed."""
-    claim = app.store.claim_to_cancel(execution_id, app.worker)
-    if claim is not None:
-        app.touched.add(execution_id)
-        asyncio.run(app.runner().advance(claim, NO_PROGRESS))
+    for member in app.store.family(execution_id):
+        claim = app.store.claim_to_cancel(member.id, app.worker)
+        if claim is not None:
+            app.touched.add(member.id)
+            asyncio.run(app.runner().advance(claim, NO_PROGRESS))
     deadline = time.monotonic() + _PATIENCE_S
-    while not (current := app.store.execution(execution_id)).status.final and time.monotonic() < deadline:
+    while (family := app.store.family(execution_id)) and time.monotonic() < deadline:
+        if all(member.status.final for member in family):
+            break
         time.sleep(_POLL_S)
-    return current
+    return family[0]

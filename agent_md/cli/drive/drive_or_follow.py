@@ -21,7 +21,7 @@ from agent_md.cli.exit_codes import GIVEN_BACK, INTERRUPTED, WAITING, exit_code
 from agent_md.cli.option_values import OnAsk
 from agent_md.cli.terminal.notices import Notices
 from agent_md.cli.terminal.output import note
-from agent_md.cli.views.request_text import listed, summary, unasked, withdrawn
+from agent_md.cli.views.request_text import asked_by, listed, summary, unasked, withdrawn
 from agent_md.errors import AnswerConflict, AnswerRefused, CannotGoOn, UsageError
 from agent_md.executions.answers import POLICY
 from agent_md.executions.execution import Claim, Execution
@@ -103,6 +103,7 @@ class _Attendant:
         self._scripted = scripted
         self.leaving = Leaving(loop, self._live, self._id, self._cancel, app.note_stop_request)
         self._version = self._store.version()
+        self._family = app.family_driver(self._id)
 
     async def run(self, claim: Claim | None) -> int:
         """Drives with `claim`, or follows, asks and drives as it may; gives the exit code."""
@@ -126,7 +127,7 @@ class _Attendant:
             self.stored()
             if execution.status.final:
                 return INTERRUPTED if self.leaving.cancelled else exit_code(execution)
-            claim = self._claim(execution)
+            claim = self._claim()
             if claim is not None:
                 continue
             still_open = self._still_open()
@@ -137,14 +138,19 @@ class _Attendant:
                 claim = await (self._ask(still_open[0]) if still_open else self._follow())
 
     def _still_open(self) -> list[Request]:
-        """The open requests, oldest first."""
-        return [request for request in self._store.requests(self._id) if request.open]
+        """The open requests of the execution and of what it has called, oldest first."""
+        return [request for request in self._store.requests(self._id, family=True) if request.open]
 
-    def _claim(self, execution: Execution) -> Claim | None:
-        if self.leaving.cancelled:  # it began to wait before its driver could obey
-            return self._store.claim_to_cancel(self._id, self._app.worker)
-        if execution.status is Status.QUEUED and self._may_drive():
-            return self._store.claim(self._id, self._app.worker)
+    def _claim(self) -> Claim | None:
+        """A claim on the execution, or on one below it, that can go on."""
+        for member in self._store.family(self._id):
+            claim = None
+            if self.leaving.cancelled:  # it began to wait before its driver could obey
+                claim = self._store.claim_to_cancel(member.id, self._app.worker)
+            elif member.status is Status.QUEUED and self._may_drive():
+                claim = self._store.claim(member.id, self._app.worker)
+            if claim is not None:
+                return claim
         return None
 
     # Driving
@@ -152,7 +158,7 @@ class _Attendant:
     async def _drive(self, claim: Claim) -> Execution:
         self.leaving.driving = True
         self._progress.driving()
-        drive = asyncio.create_task(self._app.runner().advance(claim, self))
+        drive = asyncio.create_task(self._family.drive(claim, self, may_take=self._may_drive))
         waits: set[asyncio.Future[Any]] = {drive, self.leaving.asked}
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         if not drive.done():
@@ -219,7 +225,7 @@ class _Attendant:
         return claim
 
     async def _answer(self, request: Request, response: Any) -> NewAnswer:
-        execution = self._store.execution(self._id)
+        execution = self._store.execution(request.execution_id)
         answer: NewAnswer = await self._app.assembly.tool_threads.aside(
             lambda: self._app.responder.new_answer(execution, request, response)
         )
@@ -259,7 +265,7 @@ class _Attendant:
             raise self._left_waiting(WAITING)
         if self._on_ask is OnAsk.FAIL:
             self._store.request_cancel(self._id, f"{POLICY} (--on-ask fail)")
-            return self._store.claim_to_cancel(self._id, self._app.worker)
+            return self._store.claim_to_cancel(self._id, self._app.worker)  # what it has called follows
         denials = [
             NewAnswer(r.id, Outcome.DENIED, {"approved": False} if r.kind is RequestKind.CONFIRM else None)
             for r in self._still_open()
@@ -283,7 +289,7 @@ class _Attendant:
         """Records and shows answers that nobody here was asked for."""
         claim = self._record(answers, by)
         for request in [self._store.request(answer.request_id) for answer in answers]:
-            shown = request.source is RequestSource.GATE  # as the call
+            shown = request.source is RequestSource.GATE and not request.path  # as the call
             self._showing.output.decided(request, shown=shown)
         return claim
 
@@ -293,8 +299,8 @@ class _Attendant:
 
     def _tell_waiting(self, still_open: list[Request]) -> None:
         for request in still_open if self._prompt is None else ():
-            if request.source is RequestSource.TOOL:
-                self._note(f"? {unasked(request)}")
+            if request.source is RequestSource.TOOL or request.path:
+                self._note(f"? {asked_by(request)}{unasked(request)}")
             else:  # it was shown as the call, but for its long texts
                 self._showing.output.left_open(request)
         what = "an answer" if len(still_open) == 1 else f"{len(still_open)} answers"
@@ -313,8 +319,15 @@ class _Attendant:
             if self.leaving.asked.done():
                 self._note(f"execution {self._id} goes on without this terminal: agentmd logs -e {self._id}")
                 raise _Left(self.leaving.asked.result())
-            if self._may_drive() and any(abandoned.id == self._id for abandoned in self._store.abandoned()):
-                return self._store.claim(self._id, self._app.worker)
+            if self._may_drive() and (claim := self._abandoned()) is not None:
+                return claim
+        return None
+
+    def _abandoned(self) -> Claim | None:
+        abandoned = {execution.id for execution in self._store.abandoned()}
+        for member in self._store.family(self._id) if abandoned else ():
+            if member.id in abandoned and (claim := self._store.claim(member.id, self._app.worker)) is not None:
+                return claim
         return None
 
     def _changed(self) -> bool:

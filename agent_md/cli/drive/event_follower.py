@@ -78,7 +78,7 @@ class Showing:
         execution = self._store.execution(self.execution_id)
         asked: list[Request] = []
         if event.type is EventType.WAITING:
-            asked = [request for request in self._store.requests(self.execution_id) if request.open]
+            asked = [request for request in self._store.requests(self.execution_id, family=True) if request.open]
         elif event.type is EventType.INTERRUPT:
             asked = [self._store.request(RequestId(event.data["request_id"]))]
         elif event.type is EventType.TOOL_CALL and event.data["decision"] == Decision.ASK:

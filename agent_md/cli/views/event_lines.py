@@ -38,6 +38,7 @@ __all__ = [
     "has_calls",
     "head_of",
     "header",
+    "of_child",
     "result",
     "retracted",
 ]
@@ -130,6 +131,8 @@ def _in_run(event: Event, requests: Sequence[Request]) -> Said | None:
             return result(event, _shortened(event.message))
         case EventType.RETRACTED:
             return retracted(event)
+        case EventType.CHILD_STARTED | EventType.CHILD_ENDED:
+            return of_child(event)
         case EventType.FINAL_ANSWER:
             return final(event)
         case EventType.COMPLETE:
@@ -151,6 +154,13 @@ def result(event: Event, text: str, *, after: str = "") -> Said:
     """A `tool_result` with this text; `after` stands behind the tool's name."""
     good = event.data.get("outcome") == CallOutcome.DONE
     return "📎", f"{one_line(event.data['tool_name'])}{after} ← {text}", "" if good else "failed"
+
+
+def of_child(event: Event) -> Said:
+    """A `child_started` or `child_ended`."""
+    if event.type is EventType.CHILD_STARTED:
+        return "⤷", f"{event.message} started", "dim"
+    return "⤶", event.message, "dim" if event.data["status"] == Status.SUCCESS else "failed"
 
 
 def retracted(event: Event) -> Said:

@@ -161,6 +161,7 @@ def _bounds(explanation: Explanation) -> list[tuple[str, str]]:
         ),
         ("A new run", f"is {waiting} (on_pending: {spec.on_pending})"),
         ("Limits", _limits(explanation)),
+        *([("May call", one_line(", ".join(spec.agents)))] if spec.agents else []),
         ("History", f"{history}{messages}"),
         ("Trigger", trigger_line(spec)),
         *_trigger_rows(explanation),

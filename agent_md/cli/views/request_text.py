@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 __all__ = [
+    "asked_by",
     "decision_text",
     "drift_name",
     "drift_text",
@@ -48,6 +49,11 @@ def listed(request: Request, *, whole: bool = False) -> str:
     why = why_again(request)
     again = f" ({why})" if why else ""
     return _on_one_line(request, shown_json if whole else partial(short_json, cells=_LISTED)) + again
+
+
+def asked_by(request: Request) -> str:
+    """The prefix of a question that a called agent asks, `coordinator > helper: `; empty for a root execution."""
+    return f"{one_line(' > '.join(step.agent for step in request.path))}: " if request.path else ""
 
 
 def unasked(request: Request) -> str:

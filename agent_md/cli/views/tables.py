@@ -20,7 +20,7 @@ from agent_md.executions.ids import ExecutionId, RequestId
 from agent_md.executions.requests import Request
 from agent_md.executions.spending import Refusal
 from agent_md.executions.states import Drift
-from agent_md.serialization import PathStep, duration_text, hook_path
+from agent_md.serialization import duration_text, hook_path
 from agent_md.visible_text import counted, one_line, visible
 
 if TYPE_CHECKING:
@@ -45,19 +45,18 @@ MAY_HAVE_RUN = "⚠"
 
 @dataclass(frozen=True, slots=True)
 class PendingRow:
-    """An open request to list. `path` runs from the root execution to the asking one; empty = it is its own root."""
+    """An open request to list, under its root execution."""
 
     request: Request
     drift: tuple[Drift, ...] = ()
-    path: tuple[PathStep, ...] = ()
 
     @property
     def root(self) -> int:
-        return self.path[0].execution_id if self.path else self.request.execution_id
+        return self.request.root.execution_id
 
     @property
     def agents(self) -> str:
-        return " > ".join(step.agent for step in self.path) or self.request.agent
+        return " > ".join(step.agent for step in self.request.path) or self.request.agent
 
 
 @dataclass(frozen=True, slots=True)

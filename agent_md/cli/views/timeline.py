@@ -17,6 +17,7 @@ from agent_md.cli.views.event_lines import (
     ended,
     final,
     has_calls,
+    of_child,
     result,
     retracted,
 )
@@ -34,9 +35,20 @@ from agent_md.visible_text import one_line
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["Timeline"]
+__all__ = ["Days", "Timeline"]
 
 _MESSAGES = {EventType.HUMAN: "👤", EventType.AI: "💬", EventType.WAITING: "⏳"}
+
+
+class Days:
+    """The day that was told last, to all who share it."""
+
+    def __init__(self) -> None:
+        self._told = ""
+
+    def changed(self, day: str) -> bool:
+        before, self._told = self._told, day
+        return day != before
 
 
 class Timeline:
@@ -47,7 +59,13 @@ class Timeline:
     """
 
     def __init__(
-        self, agent: str, *, session: str | None = None, brief: bool = False, zone: tzinfo | None = None
+        self,
+        agent: str,
+        *,
+        session: str | None = None,
+        brief: bool = False,
+        zone: tzinfo | None = None,
+        days: Days | None = None,
     ) -> None:
         """`session` is the id of the one that the execution is a turn of. With `brief` long texts in the arguments of
         calls are named by their size, else they are whole."""
@@ -55,7 +73,7 @@ class Timeline:
         self._agent = agent
         self._session = session
         self._zone = zone
-        self._day = ""
+        self._days = days or Days()
         self._answer: Event | None = None
         self._calls: dict[str, float] = {}
 
@@ -69,7 +87,7 @@ class Timeline:
                 self._answer = event  # shown as the final answer, if it becomes that
                 continue
             if event.type is EventType.COMPLETE:
-                lines += self._cancelled(requests)
+                lines += self._cancelled([r for r in requests if r.execution_id == event.execution_id])
             for said in self._said(event, known):
                 lines += self._at(event.at, said)
         return lines
@@ -99,8 +117,7 @@ class Timeline:
 
     def _at(self, at: float, said: Said) -> list[RenderableType]:
         day = date(at, self._zone)
-        before = [] if day == self._day else [Text(f"── {day} ──", "dim")]
-        self._day = day
+        before = [Text(f"── {day} ──", "dim")] if self._days.changed(day) else []
         return [*before, EventLine(at, self._agent, said, self._zone)]
 
     def _said(self, event: Event, requests: Mapping[RequestId, Request]) -> Iterator[Said]:
@@ -109,8 +126,8 @@ class Timeline:
                 yield "▶", _started(event, self._session), ""
             case EventType.INTERRUPT | EventType.RESUMED:
                 yield self._about_request(event, requests.get(event.data["request_id"]))
-            case EventType.RETRACTED:
-                yield retracted(event)
+            case EventType.RETRACTED | EventType.CHILD_STARTED | EventType.CHILD_ENDED:
+                yield retracted(event) if event.type is EventType.RETRACTED else of_child(event)
             case EventType.COMPLETE:
                 if (ending := ended(event)) is not None:
                     yield ending
@@ -129,7 +146,8 @@ class Timeline:
         asks = event.type is EventType.INTERRUPT
         if request is None:
             return "❓" if asks else "👉", event.message, ""
-        self._calls[str(request.position)] = event.at  # what comes after an answer is no more waiting for it
+        if request.execution_id == event.execution_id:
+            self._calls[str(request.position)] = event.at  # what comes after an answer is no more waiting for it
         if asks:
             return "❓", _asked(request, self._zone), "attention"
         return self._decided(request)

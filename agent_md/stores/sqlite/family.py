@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from agent_md.executions.execution import Claim, Execution, NewChild, Spent, Usage
@@ -100,16 +101,32 @@ def tell_waiting(db: Database, parked: Claim, now: float) -> None:
         parked.execution_id,
     )
     if root != parked.execution_id and status == Status.WAITING:
-        key = f"waiting:{epoch}:{parked.execution_id}:{parked.epoch}"
-        _tell_open(db, ExecutionId(root), key, now)
+        before = _told_open(db, root)
+        if before is None or before != _open_below(db, root):
+            _tell_open(db, ExecutionId(root), f"waiting:{epoch}:{parked.execution_id}:{parked.epoch}", now)
 
 
-def _tell_open(db: Database, execution_id: ExecutionId, key: str, now: float) -> None:
+def _open_below(db: Database, execution_id: int) -> list[str]:
+    """The open requests of an execution and of all below it."""
     rows = db.all(
         f"{FAMILY.format(id='?')} SELECT r.id FROM request_states r WHERE r.execution_id IN family AND {OPEN} ORDER BY r.seq",
         execution_id,
     )
-    if rows:
-        message = "Waiting for an answer" if len(rows) == 1 else f"Waiting for {len(rows)} answers"
-        data = {"request_ids": [row[0] for row in rows]}
+    return [row[0] for row in rows]
+
+
+def _told_open(db: Database, execution_id: int) -> list[str] | None:
+    """The open requests that its last `waiting` named."""
+    row = db.one(
+        "SELECT data FROM events WHERE execution_id = ? AND type = ? ORDER BY seq DESC LIMIT 1",
+        *(execution_id, EventType.WAITING),
+    )
+    return None if row is None else list(json.loads(row[0])["request_ids"])
+
+
+def _tell_open(db: Database, execution_id: ExecutionId, key: str, now: float) -> None:
+    request_ids = _open_below(db, execution_id)
+    if request_ids:
+        message = "Waiting for an answer" if len(request_ids) == 1 else f"Waiting for {len(request_ids)} answers"
+        data = {"request_ids": request_ids}
         shared_statements.add_event(db, execution_id, key, EventType.WAITING, message, data, now)
