@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from agent_md.errors import ToolError
-from agent_md.executions.execution import NewChild
 from agent_md.executions.json_schema import check_schema
 from agent_md.executions.json_values import MAX_DEPTH, PAYLOAD_LIMIT, is_too_deep, json_size
 from agent_md.executions.questions import Answers, checked_questions
@@ -117,9 +116,6 @@ class CallContext(Protocol):
 
     def ask(self, kind: RequestKind, message: str, **fields: Any) -> Answer:
         """The answer to this request of this call. Raises Pause when there is none yet."""
-
-    def start_child(self, child: NewChild) -> Pause:
-        """The pause to raise: with it the child is created, and when that has ended the call is closed by how it did."""
 
     def earlier_result(self, result_id: str) -> str | None:
         """The whole result of a closed call of this conversation, by the id that a cut one names; None if there is none."""

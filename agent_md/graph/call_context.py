@@ -17,7 +17,6 @@ from typing import Any
 
 from agent_md.errors import CallClosed, CancelRequested, ToolError, UnknownExecution
 from agent_md.executions.calls import Call, StepRecord
-from agent_md.executions.execution import NewChild
 from agent_md.executions.ids import ExecutionId, RequestId
 from agent_md.executions.positions import Position
 from agent_md.executions.request_occurrences import first_id
@@ -68,8 +67,6 @@ class RunningCall:
         self._over = False
         self.asked: list[NewRequest] = []
         """The requests of this pass that have no answer yet."""
-        self.child: NewChild | None = None
-        """What this pass starts."""
 
     @property
     def info(self) -> Context:
@@ -152,15 +149,6 @@ class RunningCall:
             late = any(earlier.strand == strand or earlier.strand.has_ended() for earlier in self._raised)
             self._raised.append(_Raised(pause, strand, late))
         raise pause
-
-    def start_child(self, child: NewChild) -> Pause:
-        with self._lock:
-            self._check_runs()
-            self._check_outside_step("a child was started")
-            self.child = child
-            pause = Pause()
-            self._raised.append(_Raised(pause, _current_strand(), late=False))
-        return pause
 
     def _check_runs(self) -> None:
         if self._over:

@@ -14,8 +14,8 @@ from agent_md.agents.spec import AgentSpec
 from agent_md.executions.execution import Execution, Usage
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.spending import Budget
-from agent_md.graph.side_by_side import SideBySide
 from agent_md.graph.family_limits import FamilyLimits
+from agent_md.graph.side_by_side import SideBySide
 from agent_md.ports.journal import Journal
 from agent_md.ports.progress import ProgressSink
 from agent_md.ports.store import Store

@@ -44,7 +44,7 @@ from agent_md.tools.base import CutOff, Plan, SettledState, TargetChanged, Tool,
 from agent_md.tools.builtin import RESERVED_NAMES
 from agent_md.tools.long_results import for_model
 from agent_md.tools.results import storable
-from agent_md.tools.run_agent import RunAgent
+from agent_md.tools.run_agent import ChildStarts, RunAgent
 
 __all__ = ["ToolNode"]
 
@@ -263,11 +263,13 @@ class ToolNode:
         try:
             async with asyncio.timeout(tool.options.timeout) as limit:
                 text = await tool.run(args, plan)
+        except ChildStarts as starts:
+            return _Ask((), starts.child)
         except Pause as pause:
             if isinstance(pause.__cause__, CancelRequested):
                 raise pause.__cause__ from None
             fault = running.fault(pause)
-            return _said(failed(ToolError(fault))) if fault else _Ask(tuple(running.asked), running.child)
+            return _said(failed(ToolError(fault))) if fault else _Ask(tuple(running.asked))
         except OutOfResources:
             self._run_context.journal.put_back(call.position, call.state)
             raise

@@ -6,19 +6,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from agent_md import sdk
+from agent_md.agents.effects import UNKNOWN_EFFECTS, Effects
 from agent_md.agents.names import name_key
 from agent_md.agents.spec import AgentSpec
 from agent_md.errors import ToolError, UsageError
 from agent_md.executions.execution import NewChild
 from agent_md.executions.requests import CallEffect, Preview
+from agent_md.sdk import Pause
 from agent_md.tools.arguments import action_digest, check_arguments, object_schema, refuse_arguments
 from agent_md.tools.base import Plan, Settled, SettledState, ToolOptions
 from agent_md.tools.threads import ToolThreads
 
-__all__ = ["AgentCalls", "RunAgent"]
+__all__ = ["AgentCalls", "ChildStarts", "RunAgent"]
 
 _MOST_ARGUMENTS = 100
+
+
+class ChildStarts(Pause):
+    """Pauses the call until the child, which is created with the pause, has ended."""
+
+    def __init__(self, child: NewChild) -> None:
+        super().__init__()
+        self.child = child
 
 
 class AgentCalls(Protocol):
@@ -77,6 +86,9 @@ class RunAgent:
     def subjects(self, args: dict[str, Any]) -> tuple[str, ...]:
         return (args["agent_name"],)
 
+    def effects(self, args: dict[str, Any]) -> Effects:
+        return UNKNOWN_EFFECTS  # what the other agent does is up to its own rules
+
     def plan(self, args: dict[str, Any]) -> Plan:
         spec = self._calls.spec(args["agent_name"])
         digest = action_digest(self.name, args, spec.behaviour_digest)
@@ -87,7 +99,7 @@ class RunAgent:
             child = await self._threads.aside(lambda: self._calls.new_child(args["agent_name"], args["arguments"]))
         except UsageError as error:
             raise ToolError(f"{args['agent_name']} cannot be run: {error}") from error
-        raise sdk.current_call.get().start_child(child)
+        raise ChildStarts(child)
 
     def settle(self, args: dict[str, Any], effect: CallEffect) -> Settled:
         return Settled(SettledState.NOT_DONE)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_md.executions.execution import NewChild
 from agent_md.executions.ids import RequestId
 from agent_md.executions.requests import Answer
 from agent_md.executions.states import Outcome, RequestKind
@@ -22,7 +21,6 @@ class FakeCall:
     answers: list[tuple[Outcome, Any]] = field(default_factory=list)
     asked: list[tuple[RequestKind, str, dict[str, Any]]] = field(default_factory=list)
     workspace: Path = Path("/nowhere")
-    children: list[NewChild] = field(default_factory=list)
 
     @property
     def info(self) -> Context:
@@ -35,10 +33,6 @@ class FakeCall:
             raise Pause
         outcome, value = self.answers[number]
         return Answer(RequestId(f"r{number}"), outcome, value, "anna", 0.0, 0.0)
-
-    def start_child(self, child: NewChild) -> Pause:
-        self.children.append(child)
-        return Pause()
 
     def earlier_result(self, result_id: str) -> str | None:
         return None
