@@ -22,7 +22,7 @@ from agent_md.models.pricing import Prices, load_prices
 from agent_md.redaction import Redactor
 from agent_md.settings import Settings
 from agent_md.tools.base import Tool
-from agent_md.tools.last_good_modules import KeptTools, read_source
+from agent_md.tools.last_good_modules import LastGoodModules, read_source
 from agent_md.tools.remembered import Remembered
 from agent_md.tools.threads import MOST_ABANDONED, ToolThreads
 from agent_md.tools.tool_modules import Source, ToolModule
@@ -71,7 +71,7 @@ class Assembly:
         self.settings = settings
         self._run_agent = run_agent
         self._prices: Prices | None = None
-        self.kept_tools: KeptTools | None = None
+        self.kept_tools: LastGoodModules | None = None
         """Where a broken tool module is used as it was when it could be loaded last; None = it is not."""
         self._remembered = Remembered()
         self.tool_threads = ToolThreads(lambda: on_exhausted(f"{MOST_ABANDONED} threads of tools did not end"))

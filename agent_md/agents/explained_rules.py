@@ -12,7 +12,7 @@ from agent_md.agents.rules import EVERYTHING, Rule, Verdict, concerns, decide, m
 from agent_md.agents.spec import AgentSpec
 from agent_md.executions.states import Decision, EffectKind
 
-__all__ = ["Possible", "Subjects", "ToolFacts", "possible_verdicts", "unasked_changes"]
+__all__ = ["PossibleDecision", "Subjects", "ToolFacts", "possible_verdicts", "unasked_changes"]
 
 _FRESH = "\ue000"
 """A character that no rule has."""
@@ -44,7 +44,7 @@ class ToolFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Possible:
+class PossibleDecision:
     """One verdict that calls of a tool can get. `unclear`: only because the rule's pattern cannot be applied to them."""
 
     tool: str
@@ -68,12 +68,12 @@ class _Call(NamedTuple):
     effects: Effects
 
 
-def possible_verdicts(spec: AgentSpec, tool: ToolFacts) -> list[Possible]:
+def possible_verdicts(spec: AgentSpec, tool: ToolFacts) -> list[PossibleDecision]:
     """The verdicts that calls of the tool can get, each once, in the order in which rules are looked at.
 
     A rule that never decides is left out. A verdict without a rule, of calls that just run, is the last one.
     """
-    found: dict[Verdict, Possible] = {}
+    found: dict[Verdict, PossibleDecision] = {}
     others = list(_others(spec, tool))
     for source in _SOURCES:
         for text in getattr(spec, source):
@@ -82,11 +82,13 @@ def possible_verdicts(spec: AgentSpec, tool: ToolFacts) -> list[Possible]:
                     found.setdefault(possible.verdict, possible)
     for call in others:
         verdict = _decided(spec, tool, call)
-        found.setdefault(verdict, Possible(tool.name, verdict))
+        found.setdefault(verdict, PossibleDecision(tool.name, verdict))
     return sorted(found.values(), key=lambda possible: possible.verdict.source is None)
 
 
-def _of_rule(spec: AgentSpec, tool: ToolFacts, source: str, text: str, others: list[_Call]) -> Iterator[Possible]:
+def _of_rule(
+    spec: AgentSpec, tool: ToolFacts, source: str, text: str, others: list[_Call]
+) -> Iterator[PossibleDecision]:
     """What the rule itself decides when no other pattern fits: first of calls that fit it, then of unclear ones."""
     rule = Rule(EVERYTHING, tool.name) if text == EVERYTHING else parse_rule(text)
     for lift in (None, *_other_lifts(spec, source, rule)):
@@ -97,7 +99,7 @@ def _of_rule(spec: AgentSpec, tool: ToolFacts, source: str, text: str, others: l
                 fits = match(
                     *(rule, tool.name, call.args, call.subjects), effects=call.effects, every=source == "auto_approve"
                 )
-                yield Possible(tool.name, verdict, unclear=fits is not Match.YES)
+                yield PossibleDecision(tool.name, verdict, unclear=fits is not Match.YES)
 
 
 def _other_lifts(spec: AgentSpec, source: str, rule: Rule) -> Iterator[Rule]:

@@ -24,7 +24,7 @@ from agent_md.executions.requests import Request as HumanRequest
 from agent_md.ports.engine import Engine
 from agent_md.ports.store import NewAnswer, Store
 from agent_md.reloading.loop import Announcement
-from agent_md.serialization import firing_shape, request_shape
+from agent_md.serialization import firing_json, request_json
 from agent_md.triggers.watch_loop import WatchLoop
 
 __all__ = ["Context", "ServerContext"]
@@ -113,17 +113,17 @@ class ServerContext:
         """The names under which an agent has executions: its file may have written it otherwise before."""
         return tuple(known for known in self.store.agent_names() if name_key(known) == name_key(name))
 
-    async def open_request_shapes(self, execution: Execution) -> list[dict[str, Any]]:
+    async def open_requests_json(self, execution: Execution) -> list[dict[str, Any]]:
         """The open requests of an execution and of those below it as JSON, oldest first."""
         requests = self.store.requests(execution.id, family=True)
-        return await self.request_shapes([request for request in requests if request.open], under=execution)
+        return await self.requests_json([request for request in requests if request.open], under=execution)
 
-    async def request_shapes(
+    async def requests_json(
         self, requests: Sequence[HumanRequest], *, under: Execution | None = None
     ) -> list[dict[str, Any]]:
         """The requests as JSON, as those of the execution `under` which they are listed, or of their roots."""
         drift = await asyncio.to_thread(self.app.drift_of, requests) if requests else {}
-        return [request_shape(request, drift=drift[request.id], under=under) for request in requests]
+        return [request_json(request, drift=drift[request.id], under=under) for request in requests]
 
     async def expire_sessions(self) -> None:
         """Deletes sessions that have rested for `server.session_ttl` seconds, if it is set, until cancelled."""
@@ -163,7 +163,7 @@ class ServerContext:
 
     def firing_skipped(self, firing: Firing) -> None:
         """Tells of a firing that started nothing."""
-        self.announce("trigger_skipped", firing_shape(firing))
+        self.announce("trigger_skipped", firing_json(firing))
 
     def announce(self, name: str, data: dict[str, Any]) -> None:
         """Tells all who follow everything. May be called on any thread."""

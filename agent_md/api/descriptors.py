@@ -11,7 +11,7 @@ import resource
 import time
 from typing import Any
 
-__all__ = ["connection_limit", "tell_exhaustion_seldom"]
+__all__ = ["connection_limit", "log_exhaustion_rarely"]
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def connection_limit() -> int:
     return max(usable - _KEPT, usable // 2)
 
 
-def tell_exhaustion_seldom(loop: asyncio.AbstractEventLoop) -> None:
+def log_exhaustion_rarely(loop: asyncio.AbstractEventLoop) -> None:
     """Logs in one line a minute that no connection can be taken for want of descriptors, not each time it is tried:
     the loop tries hundreds of times a second. Everything else is handled as before."""
     last = -_SELDOM_S

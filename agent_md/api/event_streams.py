@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from agent_md.api.context import ServerContext
-from agent_md.api.sse import COMMENT, HEARTBEAT_S, Heartbeat, Pieces, position, sse_message, turn_of
+from agent_md.api.sse import COMMENT, HEARTBEAT_S, DeltaStream, Heartbeat, position, sse_message, turn_of
 from agent_md.executions.execution import Event, Execution
 from agent_md.executions.ids import RequestId
 from agent_md.executions.states import EventType
@@ -32,7 +32,7 @@ async def execution_stream(
         yield sse_message("resync", {"execution_id": execution.id})
     with context.counted_stream(), context.hub.watch(execution.id) as watch:
         beat, seen = Heartbeat(heartbeat), after or 0
-        pieces = Pieces(store, watch, execution.id, resumed=last_event_id is not None)
+        pieces = DeltaStream(store, watch, execution.id, resumed=last_event_id is not None)
         while not context.stopping:
             watch.clear()
             events = store.events(execution.id, after=seen, limit=_BATCH)
@@ -56,7 +56,7 @@ async def execution_stream(
                 yield COMMENT
 
 
-def told(event: Event, line: dict[str, Any], pieces: Pieces | None) -> list[bytes]:
+def told(event: Event, line: dict[str, Any], pieces: DeltaStream | None) -> list[bytes]:
     """What tells a stored event: `line`, and before a message the rest of its pieces."""
     rest = pieces.news(turn_of(event)) if event.type is EventType.AI and pieces is not None else ()
     return [*rest, sse_message(str(event.type), line, event.seq)]
@@ -66,10 +66,10 @@ async def event_line(context: ServerContext, execution: Execution, event: Event)
     """The data of a stored event. What it asks is read now: the event itself knows only the request's id."""
     requests: list[dict[str, Any]] = []
     if event.type is EventType.WAITING:
-        requests = await context.open_request_shapes(execution)
+        requests = await context.open_requests_json(execution)
     elif event.type is EventType.INTERRUPT:
         request = context.store.request(RequestId(event.data["request_id"]))
-        requests = await context.request_shapes([request], under=execution)
+        requests = await context.requests_json([request], under=execution)
     return run_event_line(event, execution, requests)
 
 

@@ -11,10 +11,10 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from agent_md.agents.names import nearest
 from agent_md.executions.json_values import brief
 
-__all__ = ["Given", "NoBody", "storable"]
+__all__ = ["NoBody", "RequestBody", "storable"]
 
 
-class Given(BaseModel):
+class RequestBody(BaseModel):
     """What a client sends: a key that it cannot have is a mistake, and is never left out in silence."""
 
     model_config = ConfigDict(extra="forbid")
@@ -53,7 +53,7 @@ def storable(value: Any) -> Any:
     return value
 
 
-class NoBody(Given):
+class NoBody(RequestBody):
     """The body of a route that takes none: nothing, or an object without keys."""
 
     _checked = model_validator(mode="before")(storable)

@@ -24,7 +24,7 @@ from agent_md.api.schemas import (
 from agent_md.api.strict_body import StrictRoute
 from agent_md.executions.states import TriggerKind
 from agent_md.ports.store import Idempotency
-from agent_md.serialization import agent_detail, agent_shape, execution_shape, invalid_shape
+from agent_md.serialization import agent_detail, agent_json, execution_json, invalid_json
 
 __all__ = ["router"]
 
@@ -40,7 +40,7 @@ def _runs(context: ServerContext, spec: AgentSpec) -> dict[str, float | None]:
 async def list_agents(context: Context) -> list[dict[str, Any]]:
     """All agents that can be used, by name."""
     return [
-        agent_shape(entry.spec, context.app.settings.workspace, **_runs(context, entry.spec))
+        agent_json(entry.spec, context.app.settings.workspace, **_runs(context, entry.spec))
         for entry in (await context.registry()).agents
     ]
 
@@ -48,7 +48,7 @@ async def list_agents(context: Context) -> list[dict[str, Any]]:
 @router.get("/invalid", response_model=list[InvalidFile], responses=documented())
 async def invalid_files(context: Context) -> list[dict[str, str]]:
     """The files that cannot be used, each with its mistakes."""
-    return [invalid_shape(item.file, item.error, item.last_good) for item in (await context.registry()).invalid]
+    return [invalid_json(item.file, item.error, item.last_good) for item in (await context.registry()).invalid]
 
 
 @router.post("/reload", response_model=Reloaded, responses=documented(400, 413, 422))
@@ -107,7 +107,7 @@ async def runs(
     if not known_as:
         (await context.registry()).get(name)
     found = context.store.executions(agent=known_as, limit=limit, offset=offset)
-    return [execution_shape(execution) for execution in found]
+    return [execution_json(execution) for execution in found]
 
 
 def _digest(body: RunBody) -> str:

@@ -36,14 +36,14 @@ from agent_md.executions.ids import ExecutionId
 from agent_md.executions.positions import POSITION, Position
 from agent_md.executions.settlement_note import checked_note
 from agent_md.executions.states import Status, TriggerKind
-from agent_md.runner.retrying import what_ran
+from agent_md.runner.retrying import calls_that_ran
 from agent_md.serialization import (
-    event_shape,
+    event_json,
     execution_detail,
-    execution_shape,
-    refusal_shape,
-    retraction_shape,
-    unknown_call_shape,
+    execution_json,
+    refusal_json,
+    retraction_json,
+    unknown_call_json,
 )
 
 __all__ = ["router"]
@@ -79,7 +79,7 @@ async def executions(
         limit=limit,
         offset=offset,
     )
-    return [execution_shape(execution) for execution in found]
+    return [execution_json(execution) for execution in found]
 
 
 @router.get("/refusals", response_model=list[RefusedRun], responses=documented(422))
@@ -94,7 +94,7 @@ async def refusals(
     execution."""
     agents = None if agent is None else {agent, *context.names_like(agent)}
     found = context.store.refusals(agents=agents, session_id=session_id, limit=limit, offset=offset)
-    return [refusal_shape(refusal) for refusal in found]
+    return [refusal_json(refusal) for refusal in found]
 
 
 def _known_status(name: StatusName) -> Status:
@@ -112,14 +112,14 @@ async def one_execution(context: Context, execution_id: _Id) -> dict[str, Any]:
     """One execution, with its final text and its open requests."""
     context.settle()
     execution = context.store.execution(ExecutionId(execution_id))
-    return execution_detail(execution, await context.open_request_shapes(execution), context.store.calls(execution.id))
+    return execution_detail(execution, await context.open_requests_json(execution), context.store.calls(execution.id))
 
 
 @router.get("/executions/{execution_id}/messages", response_model=list[EventEntry], responses=documented(404, 422))
 async def messages(context: Context, execution_id: _Id) -> list[dict[str, Any]]:
     """Everything that happened in it, in order."""
     execution = context.store.execution(ExecutionId(execution_id))
-    return [event_shape(event) for event in context.store.events(execution.id)]
+    return [event_json(event) for event in context.store.events(execution.id)]
 
 
 @router.get("/executions/{execution_id}/stream", response_class=StreamingResponse, responses=documented(404, 422))
@@ -135,7 +135,7 @@ async def stream(
 async def pending_of(context: Context, execution_id: _Id) -> dict[str, Any]:
     """Its oldest open request; 404 when there is none."""
     context.settle()
-    found = await context.open_request_shapes(context.store.execution(ExecutionId(execution_id)))
+    found = await context.open_requests_json(context.store.execution(ExecutionId(execution_id)))
     if not found:
         raise UnknownRequest(f"execution {execution_id} has no open request")
     return found[0]
@@ -146,14 +146,14 @@ async def requests_of(context: Context, execution_id: _Id) -> list[dict[str, Any
     """All its requests, and those of executions below it, oldest first, those decided with their outcome."""
     context.settle()
     execution = context.store.execution(ExecutionId(execution_id))
-    return await context.request_shapes(context.store.requests(execution.id, family=True), under=execution)
+    return await context.requests_json(context.store.requests(execution.id, family=True), under=execution)
 
 
 @router.get("/pending", response_model=list[PendingRequest], responses=documented(422))
 async def pending(context: Context, limit: _Limit = 100, offset: _Offset = 0) -> list[dict[str, Any]]:
     """All open requests of all executions, oldest first."""
     context.settle()
-    return await context.request_shapes(context.store.open_requests(limit=limit, offset=offset))
+    return await context.requests_json(context.store.open_requests(limit=limit, offset=offset))
 
 
 @router.post(
@@ -189,7 +189,7 @@ async def retract(
     request = context.app.responder.choose_request(execution, request_id)
     retraction = context.store.retract(request.id, by=name)
     context.hub.stored()
-    return retraction_shape(execution.id, retraction)
+    return retraction_json(execution.id, retraction)
 
 
 @router.post(
@@ -204,7 +204,7 @@ async def settle(context: Context, execution_id: _Id, position: _Position, body:
     context.store.settle_call(execution.id, at, ran=body.ran, note=checked_note(body.note), by=_LOCAL)
     call = context.store.call(execution.id, at)
     assert call is not None  # it was settled
-    return unknown_call_shape(call)
+    return unknown_call_json(call)
 
 
 @router.post(
@@ -215,7 +215,7 @@ async def retry(context: Context, execution_id: _Id, _body: NoBody | None = None
     failed = context.store.execution(ExecutionId(execution_id))
     execution = await context.aside(lambda: context.app.starter.retry(failed, trigger=TriggerKind.API, claimed=False))
     context.begun(execution)
-    ran, may_have_run = what_ran(context.store, failed)
+    ran, may_have_run = calls_that_ran(context.store, failed)
     model = str(context.app.spec_of(execution).model)
     return {"execution_id": execution.id, "model": model, "ran": ran, "may_have_run": may_have_run}
 

@@ -13,7 +13,7 @@ from agent_md.api.schemas import GrantEntry
 from agent_md.api.strict_body import StrictRoute, only_digits
 from agent_md.executions.answers import client_name
 from agent_md.executions.grants import Grant, GrantId
-from agent_md.serialization import grant_shape
+from agent_md.serialization import grant_json
 
 __all__ = ["router"]
 
@@ -52,4 +52,4 @@ async def revoke(
 
 async def _shapes(context: ServerContext, found: list[Grant]) -> list[dict[str, Any]]:
     drift = await context.aside(lambda: context.app.drift_of_grants(found))
-    return [grant_shape(grant, drift[grant.id]) for grant in found]
+    return [grant_json(grant, drift[grant.id]) for grant in found]

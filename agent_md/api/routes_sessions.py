@@ -15,11 +15,11 @@ from agent_md.api.context import ServerContext
 from agent_md.api.errors import documented
 from agent_md.api.long_poll import while_running
 from agent_md.api.schemas import Detail
-from agent_md.api.session_places import Place, SessionPlace, in_agent_path, uuid_of
+from agent_md.api.session_places import Place, SessionScope, in_agent_path, uuid_of
 from agent_md.api.session_schemas import (
     ChatMessage,
     CreateSession,
-    GivenMessage,
+    MessageBody,
     Moved,
     PostMessage,
     Resume,
@@ -49,7 +49,7 @@ from agent_md.executions.sessions import Session as FoundSession
 from agent_md.executions.sessions import SessionStatus
 from agent_md.executions.states import TriggerKind
 from agent_md.models.images import refuse_images
-from agent_md.serialization import session_shape, session_summary
+from agent_md.serialization import session_json, session_summary
 from agent_md.webhooks.reach import check_reach
 from agent_md.webhooks.targets import check_target
 
@@ -207,7 +207,7 @@ async def resume(place: Place, session_id: str, body: Resume) -> dict[str, Any]:
     return {"session_id": now.id, "status": str(now.status)}
 
 
-async def _create(place: SessionPlace, session_id: str, body: CreateSession, response: Response) -> dict[str, Any]:
+async def _create(place: SessionScope, session_id: str, body: CreateSession, response: Response) -> dict[str, Any]:
     context = place.context
     _refuse_roles(place, body.state)
     agent = place.agent_of(body.agent)
@@ -219,10 +219,10 @@ async def _create(place: SessionPlace, session_id: str, body: CreateSession, res
     limit = context.app.settings.server.max_sessions
     session = context.store.sessions.create(spec.name, session_id, state=state, limit=limit)
     response.headers["Location"] = place.path_of(session)
-    return session_shape(session, ())
+    return session_json(session, ())
 
 
-def _refuse_roles(place: SessionPlace, given: Sequence[GivenMessage]) -> None:
+def _refuse_roles(place: SessionScope, given: Sequence[MessageBody]) -> None:
     trusted = {"user", *place.context.app.settings.server.trusted_roles}
     for message in given:
         if message.role not in trusted:
@@ -237,7 +237,7 @@ async def _target(context: ServerContext, webhook: Webhook) -> HookTarget:
     return await check_reach(target, context.app.settings.http.allow_hosts)
 
 
-def _busy(place: SessionPlace, session: FoundSession) -> SessionBusy:
+def _busy(place: SessionScope, session: FoundSession) -> SessionBusy:
     """Why the session takes no message, and what to do about it."""
     asked = place.context.store.sessions.open_requests(session.agent, session.id)
     interrupts = tuple((str(request.id), _view(place, request)["type"]) for request in asked)
@@ -251,28 +251,28 @@ def _busy(place: SessionPlace, session: FoundSession) -> SessionBusy:
     return SessionBusy(text, interrupts, tuple(dict.fromkeys(int(request.execution_id) for request in asked)))
 
 
-def _view(place: SessionPlace, request: HumanRequest) -> dict[str, Any]:
+def _view(place: SessionScope, request: HumanRequest) -> dict[str, Any]:
     return decision_view(request, _call(place, request))
 
 
-def _shown(place: SessionPlace, session: FoundSession) -> dict[str, Any]:
+def _shown(place: SessionScope, session: FoundSession) -> dict[str, Any]:
     sessions = place.context.store.sessions
     asked: list[HumanRequest] = []
     while session.status is SessionStatus.INTERRUPTED and not asked:
         asked = sessions.open_requests(session.agent, session.id)
         if not asked:  # another process took the last answer since
             session = sessions.get(session.agent, session.id)
-    return session_shape(session, [_view(place, request) for request in asked])
+    return session_json(session, [_view(place, request) for request in asked])
 
 
-def _call(place: SessionPlace, request: HumanRequest) -> Call:
+def _call(place: SessionScope, request: HumanRequest) -> Call:
     """The call that asks."""
     call = place.context.store.call(request.execution_id, request.position)
     assert call is not None, "a request is stored after its call"
     return call
 
 
-def _asked(place: SessionPlace, session: FoundSession, interrupt_id: str) -> HumanRequest:
+def _asked(place: SessionScope, session: FoundSession, interrupt_id: str) -> HumanRequest:
     try:
         return place.context.store.sessions.request(session.agent, session.id, RequestId(interrupt_id))
     except UnknownRequest:

@@ -11,11 +11,11 @@ from fastapi import APIRouter, Query
 from agent_md.api.context import Context, ServerContext
 from agent_md.api.errors import documented
 from agent_md.api.strict_body import StrictRoute
-from agent_md.api.trigger_schemas import ComingFire, FiringEntry, PauseBody, Scheduler
+from agent_md.api.trigger_schemas import FiringEntry, PauseBody, Scheduler, UpcomingFireEntry
 from agent_md.errors import UsageError
 from agent_md.executions.days import instant_of
 from agent_md.executions.firings import FiringState
-from agent_md.serialization import firing_shape, trigger_shape
+from agent_md.serialization import firing_json, trigger_json
 from agent_md.triggers.fire_times import at_text, zone_of
 from agent_md.triggers.upcoming import coming
 
@@ -36,7 +36,7 @@ async def _scheduler(context: ServerContext) -> dict[str, Any]:
         {
             "agent_name": entry.spec.name,
             "trigger_type": entry.spec.trigger.type,
-            **trigger_shape(context.app.triggers.state(entry.spec)),
+            **trigger_json(context.app.triggers.state(entry.spec)),
         }
         for entry in (await context.registry()).agents
         if entry.spec.trigger.type != "manual"
@@ -73,7 +73,7 @@ async def _changed(context: ServerContext) -> dict[str, Any]:
     return await _scheduler(context)
 
 
-@router.get("/schedule", response_model=list[ComingFire], responses=documented(404, 422))
+@router.get("/schedule", response_model=list[UpcomingFireEntry], responses=documented(404, 422))
 async def schedule(
     context: Context,
     agent: str | None = None,
@@ -104,4 +104,4 @@ async def firings(
     found = context.store.firings.listed(
         agent=agent, states=[] if state is None else [state], limit=limit, offset=offset
     )
-    return [firing_shape(firing) for firing in found]
+    return [firing_json(firing) for firing in found]

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
 
-from agent_md.api.request_bodies import Given, storable
+from agent_md.api.request_bodies import RequestBody, storable
 from agent_md.executions.settlement_note import LONGEST_NOTE
 
 __all__ = [
@@ -177,7 +177,7 @@ class Reloaded(Open):
     restart_needed: list[str]
 
 
-class RunBody(Given):
+class RunBody(RequestBody):
     """How to start an agent; everything may be left out."""
 
     args: list[str] = Field(default_factory=list, description="Fills $1, $2, … and $ARGUMENTS.")
@@ -312,7 +312,7 @@ class ExecutionDetail(ExecutionSummary):
     may_have_run: list[UnknownCall]
 
 
-class SettleBody(Given):
+class SettleBody(RequestBody):
     """What became of a call that may have run."""
 
     ran: StrictBool
@@ -330,7 +330,7 @@ class EventEntry(Open):
     metadata: str = Field(description="A JSON object as text.")
 
 
-class RespondBody(Given):
+class RespondBody(RequestBody):
     """An answer to a request of the execution."""
 
     request_id: str | None = Field(default=None, description="May be left out while only one request is open.")

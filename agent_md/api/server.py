@@ -17,7 +17,7 @@ from agent_md import __version__
 from agent_md.api.address import Address, ServerLock, socket_path, stored_key, write_address
 from agent_md.api.application import make_application
 from agent_md.api.context import ServerContext
-from agent_md.api.descriptors import connection_limit, tell_exhaustion_seldom
+from agent_md.api.descriptors import connection_limit, log_exhaustion_rarely
 from agent_md.api.loop_watchdog import LoopWatchdog
 from agent_md.api.web_servers import WebServers
 from agent_md.app import App
@@ -88,24 +88,24 @@ async def _serve(
     it was asked to give its work back."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    tell_exhaustion_seldom(loop)
+    log_exhaustion_rarely(loop)
 
     ordered = asyncio.Event()
 
-    def told_to_stop() -> None:
+    def note_stop_request() -> None:
         app.note_stop_request()
         ordered.set()
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, told_to_stop)
+        loop.add_signal_handler(number, note_stop_request)
     hub = Hub(app.store)
 
     def places() -> int:
         return app.settings.server.max_concurrent
 
     engine = LocalEngine(app.store, app.runner(), hub, app.worker, max_concurrent=places, drive_alone=drive_alone)
-    context = ServerContext(app, hub, engine, told_to_stop)
+    context = ServerContext(app, hub, engine, note_stop_request)
     server = WebServers(make_application(context, key), sockets, connection_limit())
     engine.sweep()
     triggers = app.services.trigger_loop(hub.stored, context.firing_skipped)

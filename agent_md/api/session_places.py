@@ -15,7 +15,7 @@ from agent_md.api.context import Context, ServerContext
 from agent_md.errors import SeveralSessions, UnknownSession, UsageError
 from agent_md.executions.sessions import Session
 
-__all__ = ["Place", "SessionPlace", "in_agent_path", "uuid_of"]
+__all__ = ["Place", "SessionScope", "in_agent_path", "uuid_of"]
 
 _UUID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 
@@ -26,7 +26,7 @@ def uuid_of(text: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionPlace:
+class SessionScope:
     """The sessions of `agent`, or of all when it is None."""
 
     context: ServerContext
@@ -79,10 +79,10 @@ async def in_agent_path(name: Annotated[str, Path(description="The agent's name.
     """Says in OpenAPI what the path has; `Place` reads it."""
 
 
-async def _place(request: Request, context: Context) -> SessionPlace:
+async def _place(request: Request, context: Context) -> SessionScope:
     name = request.path_params.get("name")
-    return SessionPlace(context, None if name is None else await context.agent_name(name))
+    return SessionScope(context, None if name is None else await context.agent_name(name))
 
 
-Place = Annotated[SessionPlace, Depends(_place)]
+Place = Annotated[SessionScope, Depends(_place)]
 """What a route asks for to get at the sessions of its path."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from agent_md.api.request_bodies import Given, storable
+from agent_md.api.request_bodies import RequestBody, storable
 from agent_md.api.schemas import Open
 from agent_md.executions.chat_messages import read_arguments
 from agent_md.executions.images import image_block
@@ -17,8 +17,8 @@ from agent_md.executions.json_values import MAX_DEPTH, is_too_deep
 __all__ = [
     "ChatMessage",
     "CreateSession",
-    "GivenMessage",
     "Interrupt",
+    "MessageBody",
     "Moved",
     "PostMessage",
     "Preview",
@@ -57,22 +57,22 @@ class ChatMessage(Open):
     user_params: dict[str, Any] | None = Field(default=None, description="Kept and given back; nothing reads it.")
 
 
-class GivenFunction(FunctionCall, Given):
+class FunctionCallBody(FunctionCall, RequestBody):
     model_config = ConfigDict(extra="forbid")
 
 
-class GivenCall(ToolCall, Given):
+class ToolCallBody(ToolCall, RequestBody):
     model_config = ConfigDict(extra="forbid")
 
-    function: GivenFunction
+    function: FunctionCallBody
 
 
-class GivenMessage(ChatMessage, Given):
+class MessageBody(ChatMessage, RequestBody):
     """A message that a client gives."""
 
     model_config = ConfigDict(extra="forbid")
 
-    tool_calls: list[GivenCall] | None = None
+    tool_calls: list[ToolCallBody] | None = None
     reasoning: None = Field(default=None, description="Not given to models; only null is taken.")
     reasoning_details: None = Field(default=None, description="Not given to models; only null is taken.")
 
@@ -85,7 +85,7 @@ class GivenMessage(ChatMessage, Given):
 
     @field_validator("tool_calls")
     @classmethod
-    def _readable(cls, calls: list[GivenCall] | None) -> list[GivenCall] | None:
+    def _readable(cls, calls: list[ToolCallBody] | None) -> list[ToolCallBody] | None:
         for call in calls or []:
             read_arguments(call.function.arguments)
         if calls and len({call.id for call in calls}) < len(calls):
@@ -100,7 +100,7 @@ class GivenMessage(ChatMessage, Given):
         return text
 
     @model_validator(mode="after")
-    def _whole(self) -> GivenMessage:
+    def _whole(self) -> MessageBody:
         """Whether it has what a message of its role is made of, and nothing that it cannot have."""
         if self.tool_calls and self.role != "assistant":
             raise ValueError(f"a message of the role {self.role} has no tool_calls")
@@ -115,16 +115,16 @@ class GivenMessage(ChatMessage, Given):
         return self
 
 
-class CreateSession(Given):
+class CreateSession(RequestBody):
     """How to begin a session; everything may be left out."""
 
-    state: list[GivenMessage] = Field(default_factory=list, description="What was said before.")
+    state: list[MessageBody] = Field(default_factory=list, description="What was said before.")
     agent: str | None = Field(default=None, description="Under /sessions; default `server.default_agent`.")
 
     _checked = model_validator(mode="before")(storable)
 
 
-class Webhook(Given):
+class Webhook(RequestBody):
     """Where to tell of this turn."""
 
     url: str = Field(description="Where to send it.", examples=["https://example.com/hook"])
@@ -133,7 +133,7 @@ class Webhook(Given):
     include_messages: bool = Field(default=False, description="Whether the conversation is sent too.")
 
 
-class PostMessage(GivenMessage):
+class PostMessage(MessageBody):
     """A message that begins a turn."""
 
     webhook: Webhook | None = None
@@ -141,7 +141,7 @@ class PostMessage(GivenMessage):
     _checked = model_validator(mode="before")(storable)
 
 
-class Resume(Given):
+class Resume(RequestBody):
     """An answer to an interrupt."""
 
     interrupt_id: str

@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_md.api.context import ServerContext
 from agent_md.api.event_streams import event_line, told
-from agent_md.api.sse import COMMENT, HEARTBEAT_S, Heartbeat, Pieces, position, sse_message
+from agent_md.api.sse import COMMENT, HEARTBEAT_S, DeltaStream, Heartbeat, position, sse_message
 from agent_md.engines.hub import Watch
 from agent_md.errors import UnknownSession
 from agent_md.executions.execution import Event
@@ -67,7 +67,7 @@ class _Turns:
         self._store = context.store
         self._session = session
         self._resumed = resumed
-        self._pieces: dict[ExecutionId, Pieces] = {}
+        self._pieces: dict[ExecutionId, DeltaStream] = {}
 
     def has_event(self, seq: int) -> bool:
         return [event.seq for event in self.events(seq - 1, limit=1) or ()] == [seq]
@@ -91,7 +91,7 @@ class _Turns:
     def _follow(self, under_way: set[ExecutionId]) -> None:
         for turn in under_way - self._pieces.keys():
             self._context.hub.follow(self._watch, turn)
-            self._pieces[turn] = Pieces(self._store, self._watch, turn, resumed=self._resumed)
+            self._pieces[turn] = DeltaStream(self._store, self._watch, turn, resumed=self._resumed)
         self._resumed = False  # of the turns that begin later nothing was told before
 
     async def told(self, event: Event) -> list[bytes]:

@@ -9,12 +9,12 @@ from typing import Any
 
 from fastapi.sse import EventSourceResponse, format_sse_event
 
-from agent_md.engines.hub import TextUnderWay, Watch
+from agent_md.engines.hub import PartialText, Watch
 from agent_md.executions.execution import Event
 from agent_md.executions.ids import ExecutionId
 from agent_md.ports.store import Store
 
-__all__ = ["COMMENT", "HEARTBEAT_S", "Heartbeat", "Pieces", "position", "sse_message", "sse_response", "turn_of"]
+__all__ = ["COMMENT", "HEARTBEAT_S", "DeltaStream", "Heartbeat", "position", "sse_message", "sse_response", "turn_of"]
 
 HEARTBEAT_S = 8.0
 """Clients may take a line that is silent for 10 s for a dead one, and what is late on its way counts too."""
@@ -59,7 +59,7 @@ class Heartbeat:
         return max(0.0, self._sent + self._seconds - self._clock())
 
 
-class Pieces:
+class DeltaStream:
     """The pieces of one execution's messages for one client: each once and in order, before its message is whole.
 
     A client that joins in the middle of a message is told to `restart`, and all of its text so far; so is one that comes
@@ -70,7 +70,7 @@ class Pieces:
         self._execution_id = execution_id
         self._texts = watch.texts[execution_id]
         self._void = resumed
-        self._told: TextUnderWay | None = None
+        self._told: PartialText | None = None
         self._count = 0
         if self._texts and store.model_step(execution_id, self._texts[0].turn) is not None:
             self._texts.popleft()  # it is whole, and told as such
@@ -84,7 +84,7 @@ class Pieces:
                 return  # this one goes on
             self._texts.popleft()
 
-    def _of(self, text: TextUnderWay) -> Iterator[bytes]:
+    def _of(self, text: PartialText) -> Iterator[bytes]:
         data: dict[str, Any] = {"execution_id": self._execution_id, "turn": text.turn}
         if text is not self._told:
             again = self._told is not None and self._told.turn == text.turn

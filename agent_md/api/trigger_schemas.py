@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from agent_md.api.request_bodies import Given
+from agent_md.api.request_bodies import RequestBody
 from agent_md.api.schemas import Open
 
-__all__ = ["ComingFire", "FiringEntry", "HookAnswer", "PauseBody", "ScheduledJob", "Scheduler"]
+__all__ = ["FiringEntry", "HookAnswer", "PauseBody", "ScheduledJob", "Scheduler", "UpcomingFireEntry"]
 
 
-class ComingFire(Open):
+class UpcomingFireEntry(Open):
     agent: str
     at: str
 
@@ -26,7 +26,7 @@ class FiringEntry(Open):
     decided_at: str | None
 
 
-class PauseBody(Given):
+class PauseBody(RequestBody):
     """Whose triggers: those of one agent, or of all."""
 
     agent: str | None = None

@@ -163,7 +163,7 @@ class App:
         """Records that this process was asked to end, so that its executions are not suspected of having crashed it.
         Safe in a signal handler."""
         if self._worker is not None:
-            self._worker.told_to_stop()
+            self._worker.note_stop_request()
 
     def suspect_processes(self, execution: Execution) -> list[Process]:
         """The processes that hold the lock of the worker that drove the execution, if that worker has ended: forks made by

@@ -19,8 +19,8 @@ __all__ = [
     "NO_AGENTS",
     "NO_SERVER",
     "abandoned_among",
-    "tell_earlier",
-    "tell_unasked",
+    "note_earlier_messages",
+    "note_unguarded_changes",
     "triggers_idle",
     "warn_unavailable",
     "without_server",
@@ -60,14 +60,14 @@ def warn_unavailable(app: App, agent: str) -> None:
         remark(f"note: {told}")
 
 
-def tell_unasked(app: App, spec: AgentSpec) -> None:
+def note_unguarded_changes(app: App, spec: AgentSpec) -> None:
     """Says on a terminal, at the first run of an agent, which of its tools may change something without asking."""
     if person(sys.stderr).isatty() and len(app.store.executions(agent=spec.name, limit=2)) == 1:
         for text in app.preflight.unasked(spec):
             remark(f"note: {text}")
 
 
-def tell_earlier(app: App, execution: Execution, *, hint: str = "") -> None:
+def note_earlier_messages(app: App, execution: Execution, *, hint: str = "") -> None:
     """Says how many earlier messages of its conversation a new execution begins with, if there are any; outside of a
     session with a hint how to leave them out."""
     earlier = sum(message["type"] != "system" for message in app.store.seed(execution.id)) - 1

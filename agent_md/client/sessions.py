@@ -19,7 +19,7 @@ from agent_md.executions.json_values import is_too_deep, parse_strictly
 from agent_md.executions.sessions import SessionStatus
 from agent_md.visible_text import one_line
 
-__all__ = ["Interrupt", "Place", "RemoteSession", "SaidMessage", "SessionsClient", "place_of", "server_of"]
+__all__ = ["Interrupt", "Place", "RemoteSession", "SessionMessage", "SessionsClient", "place_of", "server_of"]
 
 _CONNECT_S = 10.0
 _ANSWER_S = 30.0
@@ -71,7 +71,7 @@ class RemoteSession:
 
 
 @dataclass(frozen=True, slots=True)
-class SaidMessage:
+class SessionMessage:
     """A message of the conversation; of one that is no text, its JSON."""
 
     role: str
@@ -158,12 +158,14 @@ class SessionsClient:
         query = "" if wait is None else f"?wait=true&timeout={wait:g}"
         return _session(await self._of_session(session_id, "GET", query, patience=_ANSWER_S + (wait or 0)))
 
-    async def messages(self, session_id: str) -> list[SaidMessage]:
+    async def messages(self, session_id: str) -> list[SessionMessage]:
         """The whole conversation."""
         found = await self._of_session(session_id, "GET", "/messages")
         if not isinstance(found, list) or not all(isinstance(message, dict) for message in found):
             raise _foreign(found)
-        return [SaidMessage(str(message.get("role", "user")), _text(message.get("content")) or "") for message in found]
+        return [
+            SessionMessage(str(message.get("role", "user")), _text(message.get("content")) or "") for message in found
+        ]
 
     async def post_message(self, session_id: str, text: str) -> None:
         """Begins a turn."""

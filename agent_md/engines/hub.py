@@ -13,7 +13,7 @@ from agent_md.errors import AgentmdError
 from agent_md.executions.ids import ExecutionId
 from agent_md.ports.store import Store
 
-__all__ = ["Hub", "TextUnderWay", "Watch"]
+__all__ = ["Hub", "PartialText", "Watch"]
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ _MOST_TEXTS = 8
 
 
 @dataclass(eq=False, slots=True)
-class TextUnderWay:
+class PartialText:
     """What has come of AI message `turn` since the model was asked: a new one when it is asked again."""
 
     turn: int
@@ -37,7 +37,7 @@ class Watch:
 
     def __init__(self, *, pieces: bool) -> None:
         self.pieces = pieces
-        self.texts: dict[ExecutionId, deque[TextUnderWay]] = {}
+        self.texts: dict[ExecutionId, deque[PartialText]] = {}
         """Of each execution the texts that are under way or came since, the newest last. Whoever is done with one takes
         it out."""
         self._news = asyncio.Event()
@@ -66,7 +66,7 @@ class Hub:
         self._changed = asyncio.Event()
         self._watches: defaultdict[ExecutionId, set[Watch]] = defaultdict(set)
         self._of_everything: set[Watch] = set()
-        self._texts: dict[ExecutionId, TextUnderWay] = {}
+        self._texts: dict[ExecutionId, PartialText] = {}
 
     @property
     def generation(self) -> int:
@@ -143,8 +143,8 @@ class Hub:
         """The execution is not driven here any more, so no message of it is under way."""
         self._texts.pop(execution_id, None)
 
-    def _begin_text(self, execution_id: ExecutionId, turn: int, retry: tuple[int, int] | None = None) -> TextUnderWay:
-        begun = self._texts[execution_id] = TextUnderWay(turn, retry)
+    def _begin_text(self, execution_id: ExecutionId, turn: int, retry: tuple[int, int] | None = None) -> PartialText:
+        begun = self._texts[execution_id] = PartialText(turn, retry)
         for watch in self._watches.get(execution_id, ()):
             if watch.pieces:
                 watch.texts[execution_id].append(begun)

@@ -10,14 +10,14 @@ from agent_md.error_codes import codes_of
 from agent_md.errors import UsageError
 from agent_md.executions.ids import ExecutionId
 
-__all__ = ["ProcessAlone"]
+__all__ = ["SuspectProcess"]
 
 _PATIENCE_S = 5.0
 """How long a process that was told to end may take to give its execution back."""
 _REFUSED = codes_of(UsageError("")).exit
 
 
-class ProcessAlone:
+class SuspectProcess:
     """`DriveAlone` by a program that is started with the command for an execution. It keeps the environment and the
     standard output of this process, and goes on to where nothing is in flight if this process dies."""
 

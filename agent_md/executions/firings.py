@@ -18,10 +18,10 @@ __all__ = [
     "Firing",
     "FiringId",
     "FiringState",
-    "Followed",
     "NewFiring",
     "Pause",
     "ToolRun",
+    "TriggerRecord",
     "TriggerState",
     "Written",
     "slot_key",
@@ -65,7 +65,7 @@ class Firing(NewFiring):
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class TriggerRecord:
     """What is known of an agent's trigger. `anchor` is when it was first seen as it is now; what came up to `looked_at`
     has its firings."""
 

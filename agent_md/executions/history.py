@@ -10,10 +10,10 @@ from agent_md.executions.states import EventType
 __all__ = [
     "LONGEST_RESULT",
     "MESSAGE_EVENTS",
+    "conversation_of",
     "lead_of",
     "own_messages",
     "shortened",
-    "talk_of",
     "window_start",
 ]
 
@@ -40,7 +40,7 @@ def lead_of(own: Sequence[dict[str, Any]], begun: Sequence[dict[str, Any]]) -> l
     return _with_instructions(own[:-1], instructions)
 
 
-def talk_of(begun: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def conversation_of(begun: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """What was said among the messages that a session was created with. System messages are instructions: they go to the
     system prompt (`lead_of`) and count for no window."""
     return [message for message in begun if message["type"] != "system"]

@@ -18,7 +18,7 @@ from agent_md.executions.questions import Answers, read_answers
 from agent_md.executions.requests import Preview, Request
 from agent_md.executions.states import RequestKind, RequestSource
 
-__all__ = ["answer_from_view", "decision_view", "interrupt_view", "preview_shape", "unknown_call_view"]
+__all__ = ["answer_from_view", "decision_view", "interrupt_view", "preview_json", "unknown_call_view"]
 
 _ASKING_TOOL = "ask_user"
 """Confirmations that it asks are questions of their own, not about a call."""
@@ -62,7 +62,7 @@ def decision_view(request: Request, call: Call) -> dict[str, Any]:
     if request.source is RequestSource.GATE:
         view |= {"rule": request.rule, "digest": request.digest, "editable": True}
     if request.preview is not None:
-        view["preview"] = preview_shape(request.preview)
+        view["preview"] = preview_json(request.preview)
     if request.offer is not None:
         view["proposed_rule"] = request.offer.rule
     if request.kind is RequestKind.CUSTOM:
@@ -73,7 +73,7 @@ def decision_view(request: Request, call: Call) -> dict[str, Any]:
     return view
 
 
-def preview_shape(preview: Preview) -> dict[str, Any]:
+def preview_json(preview: Preview) -> dict[str, Any]:
     """`{"resolved", "diff"?, "size"?, "type"?}`; what it lacks is left out, except `resolved`."""
     optional = {"diff": preview.diff, "size": preview.size, "type": preview.type}
     return {"resolved": preview.resolved} | {key: value for key, value in optional.items() if value is not None}

@@ -14,8 +14,8 @@ __all__ = [
     "LATE_S",
     "Account",
     "Budget",
+    "BudgetVerdict",
     "DayLimit",
-    "Judgement",
     "Refusal",
     "RefusalKind",
     "Scope",
@@ -95,7 +95,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class BudgetVerdict:
     """The verdict; `amount` is to be held for the call, infinite = all that is left; `reason` says why it may never be
     made."""
 
@@ -104,7 +104,7 @@ class Judgement:
     reason: str = ""
 
 
-def judge(budget: Budget, spending: Spending) -> Judgement:
+def judge(budget: Budget, spending: Spending) -> BudgetVerdict:
     """Whether a call fits under every limit with the larger of its price and the agent's dearest turn of late.
 
     A call of which nobody knows what it may cost takes all that is left: the first of an agent is made alone.
@@ -113,9 +113,9 @@ def judge(budget: Budget, spending: Spending) -> Judgement:
     amount = max(budget.price or 0.0, spending.dearest or 0.0) if known else math.inf
     for limit in budget.limits:
         if reason := _over(limit, spending.accounts[limit.scope].spent, budget.price, amount):
-            return Judgement(Verdict.OVER, amount, f"{limit}, {reason}")
+            return BudgetVerdict(Verdict.OVER, amount, f"{limit}, {reason}")
     fits = all(_fits(limit, spending.accounts[limit.scope], amount) for limit in budget.limits)
-    return Judgement(Verdict.FITS if fits else Verdict.WAIT, amount)
+    return BudgetVerdict(Verdict.FITS if fits else Verdict.WAIT, amount)
 
 
 def _over(limit: DayLimit, spent: float | None, price: float | None, amount: float) -> str:

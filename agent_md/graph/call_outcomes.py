@@ -14,7 +14,7 @@ from agent_md.sdk import RequestDenied, RequestExpired
 from agent_md.tools.base import Tool
 from agent_md.tools.results import one_line
 
-__all__ = ["EDITED", "MAY_HAVE_RUN", "End", "failed", "of_child", "tool_errors", "unknown", "with_steps"]
+__all__ = ["EDITED", "MAY_HAVE_RUN", "CallEnd", "failed", "of_child", "tool_errors", "unknown", "with_steps"]
 
 EDITED = "The user edited the arguments of this call before approving it."
 
@@ -24,7 +24,7 @@ _ERROR_LIMIT = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class CallEnd:
     """How a call closes; `text` is for the model. `said_by_tool`: the tool ran to this end, or raised it."""
 
     state: CallState
@@ -32,26 +32,26 @@ class End:
     text: str
     said_by_tool: bool = False
 
-    def with_note(self, note: str) -> End:
+    def with_note(self, note: str) -> CallEnd:
         """The same end, with a sentence before its text."""
         return replace(self, text=f"{note} {self.text}")
 
 
-def failed(error: ToolError) -> End:
+def failed(error: ToolError) -> CallEnd:
     """The end of a call whose tool raised this; a request that was not granted and not caught is a denial."""
     if isinstance(error, RequestDenied | RequestExpired):
-        return End(CallState.FINISHED, CallOutcome.DENIED, str(error))
+        return CallEnd(CallState.FINISHED, CallOutcome.DENIED, str(error))
     text = str(error)
-    return End(CallState.FINISHED, CallOutcome.FAILED, text if text.startswith("Error:") else f"Error: {text}")
+    return CallEnd(CallState.FINISHED, CallOutcome.FAILED, text if text.startswith("Error:") else f"Error: {text}")
 
 
-def of_child(child: Execution) -> End:
+def of_child(child: Execution) -> CallEnd:
     """The end of the call that has started an execution, by how that ended."""
     who = f"{child.agent} (execution {child.id})"
     match child.status:
         case Status.SUCCESS:
             cut = "" if child.cut is None else f"\n[Its answer was cut before its end: {child.cut}]"
-            return End(CallState.FINISHED, CallOutcome.DONE, f"{child.output or ''}{cut}", said_by_tool=True)
+            return CallEnd(CallState.FINISHED, CallOutcome.DONE, f"{child.output or ''}{cut}", said_by_tool=True)
         case Status.TIMEOUT:
             how = "ran out of time"
         case Status.ABORTED:
@@ -61,11 +61,11 @@ def of_child(child: Execution) -> End:
     return replace(failed(ToolError(f"{who} {how}: {child.error}")), said_by_tool=True)
 
 
-def unknown(text: str) -> End:
-    return End(CallState.UNKNOWN, CallOutcome.UNKNOWN, text)
+def unknown(text: str) -> CallEnd:
+    return CallEnd(CallState.UNKNOWN, CallOutcome.UNKNOWN, text)
 
 
-def with_steps(end: End, steps: Mapping[int, StepRecord]) -> End:
+def with_steps(end: CallEnd, steps: Mapping[int, StepRecord]) -> CallEnd:
     """The end of a call that did not come to its own: its steps have happened, whatever else is said of it."""
     if end.said_by_tool or not steps:
         return end

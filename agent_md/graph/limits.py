@@ -11,7 +11,7 @@ from langchain_core.messages.tool import ToolCall
 from agent_md.agents.spec import RunSettings
 from agent_md.errors import LimitReached
 from agent_md.executions.execution import Spent
-from agent_md.graph.message_order import provider_shape
+from agent_md.graph.message_order import provider_order
 from agent_md.models.finish_reasons import cut_reason
 from agent_md.tools.results import one_line
 
@@ -87,7 +87,7 @@ def _exchanges(messages: Sequence[BaseMessage]) -> list[tuple[ToolCall, ToolMess
     start = max((i for i, message in enumerate(messages) if message.type == "human"), default=0)
     exchanges: list[tuple[ToolCall, ToolMessage]] = []
     calls: list[ToolCall] = []
-    for message in provider_shape(messages[start:]):
+    for message in provider_order(messages[start:]):
         if isinstance(message, AIMessage):
             calls = list(message.tool_calls)
         elif isinstance(message, ToolMessage):

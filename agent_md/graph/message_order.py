@@ -7,12 +7,12 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-__all__ = ["provider_shape"]
+__all__ = ["provider_order"]
 
 _CLOSED = "Not executed: the execution ended before this call"
 
 
-def provider_shape(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+def provider_order(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """The messages with every tool call answered once and in place, in call order, under an id of its own.
 
     Results are found by call id within their own exchange; a missing one is closed by a text, one without a call is

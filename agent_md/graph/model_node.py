@@ -18,7 +18,7 @@ from agent_md.executions.states import CallOutcome
 from agent_md.graph.call_outcomes import EDITED
 from agent_md.graph.gate import propose
 from agent_md.graph.limits import check_before_model_call, not_run
-from agent_md.graph.message_order import provider_shape
+from agent_md.graph.message_order import provider_order
 from agent_md.graph.messages import ai_id, from_stored, placeholder, text_of, to_stored, turn_of
 from agent_md.graph.redacting import DeltaRedaction, redacted_proposals, with_marks
 from agent_md.graph.run_context import HandedOver, RunContext
@@ -87,7 +87,7 @@ class ModelNode:
         check_before_model_call(settings, messages)
         if self._before is None:
             self._before = from_stored(run_context.store.seed(run_context.execution_id))
-        history = provider_shape([*self._before, *messages])
+        history = provider_order([*self._before, *messages])
         await self._reserve(history)
         run_context.journal.begin(place_of_turn(turn))
         deltas = DeltaRedaction(

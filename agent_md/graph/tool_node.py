@@ -31,7 +31,16 @@ from agent_md.executions.positions import Position
 from agent_md.executions.requests import Answer, NewRequest, Request
 from agent_md.executions.states import CallOutcome, CallState, Decision, Outcome, RequestSource
 from agent_md.graph.call_context import RunningCall
-from agent_md.graph.call_outcomes import EDITED, MAY_HAVE_RUN, End, failed, of_child, tool_errors, unknown, with_steps
+from agent_md.graph.call_outcomes import (
+    EDITED,
+    MAY_HAVE_RUN,
+    CallEnd,
+    failed,
+    of_child,
+    tool_errors,
+    unknown,
+    with_steps,
+)
 from agent_md.graph.cut_off_calls import settle
 from agent_md.graph.gate import confirmation, offer_of
 from agent_md.graph.messages import placeholder, to_stored, tool_message
@@ -88,7 +97,7 @@ class ToolNode:
     ) -> dict[str, list[BaseMessage]] | None:
         """One pass of the call: its message when it is closed, None when it asks. Raises AnswerRetracted."""
         result = await self._advance(call, requests, asks=asks)
-        if isinstance(result, End):
+        if isinstance(result, CallEnd):
             steps = self._run_context.store.steps(self._run_context.execution_id, call.position)
             return self._close(call, with_steps(result, steps), requests)
         asked = [redacted_request(self._run_context.redactor, request) for request in result.requests]
@@ -123,7 +132,7 @@ class ToolNode:
             text = for_model(text, f"{self._run_context.execution_id}-{call.position}", limit)
         return tool_message(self._run_context.execution_id, call, outcome, text)
 
-    def _close(self, call: Call, end: End, requests: Sequence[Request]) -> dict[str, list[BaseMessage]]:
+    def _close(self, call: Call, end: CallEnd, requests: Sequence[Request]) -> dict[str, list[BaseMessage]]:
         text = self._run_context.redactor.text(storable(end.text))
         message = self._message(call, end.outcome, text)
         self._run_context.journal.finish_call(
@@ -132,20 +141,20 @@ class ToolNode:
         self._run_context.sink.stored()
         return _in_thread(message)
 
-    async def _advance(self, call: Call, requests: Sequence[Request], *, asks: bool) -> End | _Ask:
+    async def _advance(self, call: Call, requests: Sequence[Request], *, asks: bool) -> CallEnd | _Ask:
         if call.decision is Decision.REFUSE:
-            return End(CallState.FINISHED, CallOutcome.REFUSED, call.reason or "")
+            return CallEnd(CallState.FINISHED, CallOutcome.REFUSED, call.reason or "")
         gate = [request for request in requests if request.source is RequestSource.GATE]
         if denial := _denial(gate):
-            return End(CallState.FINISHED, CallOutcome.DENIED, denial_text(denial))
+            return CallEnd(CallState.FINISHED, CallOutcome.DENIED, denial_text(denial))
         result = await self._advance_allowed(call, requests, gate, asks=asks)
-        if isinstance(result, End) and any(_edited_args(request) is not None for request in gate):
+        if isinstance(result, CallEnd) and any(_edited_args(request) is not None for request in gate):
             return result.with_note(EDITED)
         return result
 
     async def _advance_allowed(
         self, call: Call, requests: Sequence[Request], gate: list[Request], *, asks: bool
-    ) -> End | _Ask:
+    ) -> CallEnd | _Ask:
         child = self._run_context.store.child(self._run_context.execution_id, call.position)
         if child is not None:
             return of_child(child)
@@ -154,7 +163,7 @@ class ToolNode:
             return _gone(call)
         if call.state is CallState.STARTED:
             settled = await self._run_context.aside(lambda: settle(tool, call))
-            if isinstance(settled, End):
+            if isinstance(settled, CallEnd):
                 return settled
             if settled is SettledState.CHANGED:
                 return await self._ask_anew(call, tool, call.args, gate, changed("by someone else while the call ran"))
@@ -166,7 +175,7 @@ class ToolNode:
             )
         return await self._run_unasked(call, tool, requests)
 
-    async def _run_unasked(self, call: Call, tool: Tool, requests: Sequence[Request]) -> End | _Ask:
+    async def _run_unasked(self, call: Call, tool: Tool, requests: Sequence[Request]) -> CallEnd | _Ask:
         asked_by = {request.action_digest for request in requests} - {None}
         grant_id = None if call.state is CallState.PAUSED else call.grant_id  # what has begun goes on without it
         for _ in range(_REPLANS):
@@ -196,7 +205,7 @@ class ToolNode:
 
     async def _run_approved(
         self, call: Call, tool: Tool, requests: Sequence[Request], gate: list[Request]
-    ) -> End | _Ask:
+    ) -> CallEnd | _Ask:
         request = gate[-1]
         edited = _edited_args(request)
         given = request.tool_args if edited is None else edited
@@ -216,7 +225,7 @@ class ToolNode:
 
     async def _ask_anew(
         self, call: Call, tool: Tool, given: dict[str, Any], gate: list[Request], why: Reason
-    ) -> End | _Ask:
+    ) -> CallEnd | _Ask:
         """A request for the action as it is now; `why` says what is new about it."""
         try:
             args, plan = await self._planned(tool, given)
@@ -240,7 +249,7 @@ class ToolNode:
         plan: Plan,
         requests: Sequence[Request],
         grant_id: GrantId | None = None,
-    ) -> End | _Ask:
+    ) -> CallEnd | _Ask:
         """One pass of the tool; `started` is stored before it. When nothing was done it raises TargetChanged,
         AnswerRetracted, and GrantLapsed when the grant does not allow it any more."""
         async with self._run_context.side_by_side.running(alone=bool(plan.covered)):
@@ -254,7 +263,7 @@ class ToolNode:
         plan: Plan,
         requests: Sequence[Request],
         grant_id: GrantId | None,
-    ) -> End | _Ask:
+    ) -> CallEnd | _Ask:
         running = RunningCall(self._run_context, call, plan, requests)
         self._run_context.journal.start_call(
             call.position, args, plan.effect, answered=_ids(requests), grant_id=grant_id
@@ -281,7 +290,7 @@ class ToolNode:
             running.end()
             current_call.reset(token)
         fault = running.fault()
-        return _said(failed(ToolError(fault)) if fault else End(CallState.FINISHED, CallOutcome.DONE, text))
+        return _said(failed(ToolError(fault)) if fault else CallEnd(CallState.FINISHED, CallOutcome.DONE, text))
 
     async def _planned(self, tool: Tool, given: dict[str, Any]) -> tuple[dict[str, Any], Plan]:
         def planned() -> tuple[dict[str, Any], Plan]:
@@ -320,17 +329,17 @@ def _edited_args(request: Request) -> dict[str, Any] | None:
     return args
 
 
-def _gone(call: Call) -> End:
+def _gone(call: Call) -> CallEnd:
     if call.state is CallState.STARTED:
         return unknown(MAY_HAVE_RUN)
     return failed(ToolError(f"the tool {call.tool} is gone"))
 
 
-def _said(end: End) -> End:
+def _said(end: CallEnd) -> CallEnd:
     return replace(end, said_by_tool=True)
 
 
-def _raised(tool: Tool, error: Exception, fault: str | None) -> End:
+def _raised(tool: Tool, error: Exception, fault: str | None) -> CallEnd:
     if fault:
         return _said(failed(ToolError(fault)))
     if isinstance(error, StepUnknown):
@@ -340,11 +349,11 @@ def _raised(tool: Tool, error: Exception, fault: str | None) -> End:
     return _said(failed(error if isinstance(error, ToolError) else ToolError(error)))
 
 
-def _timed_out(tool: Tool) -> End:
+def _timed_out(tool: Tool) -> CallEnd:
     return _cut(tool, f"{tool.name} did not end within {tool.options.timeout:g} s")
 
 
-def _cut(tool: Tool, text: str) -> End:
+def _cut(tool: Tool, text: str) -> CallEnd:
     if tool.options.read_only or tool.options.idempotent:
         return _said(failed(ToolError(text)))
     return unknown(f"Unknown: {text}; it may have run")

@@ -40,7 +40,7 @@ def for_model(messages: Sequence[BaseMessage], ref: ModelRef) -> list[BaseMessag
     for an answer without anything in it. For a model that takes no images a text says where one was: a conversation may
     have begun with another model.
 
-    Results follow their calls, as in `provider_shape`.
+    Results follow their calls, as in `provider_order`.
     """
     name = _NAMES.get(ref.provider)
     if name is None:

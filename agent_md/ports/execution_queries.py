@@ -29,7 +29,7 @@ class ExecutionQueries(Protocol):
         session_id: str | None = None,
         unknown: bool | None = None,
         since: float | None = None,
-        saying: str | None = None,
+        containing: str | None = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Execution]:

@@ -11,10 +11,10 @@ from agent_md.executions.firings import (
     Firing,
     FiringId,
     FiringState,
-    Followed,
     NewFiring,
     Pause,
     ToolRun,
+    TriggerRecord,
     Written,
 )
 from agent_md.executions.states import TriggerKind
@@ -25,10 +25,10 @@ __all__ = ["Firings"]
 class Firings(Protocol):
     """Triggers and their firings. Names of agents are compared as everywhere."""
 
-    def follow(self, agent: str, trigger: TriggerKind, digest: str) -> Followed:
+    def follow(self, agent: str, trigger: TriggerKind, digest: str) -> TriggerRecord:
         """What is known of the agent's trigger of this kind; it begins now if it is new, or its `digest` is."""
 
-    def followed(self, agent: str, trigger: TriggerKind, digest: str) -> Followed | None:
+    def followed(self, agent: str, trigger: TriggerKind, digest: str) -> TriggerRecord | None:
         """As `follow`, and None for one that has not begun."""
 
     def advance(

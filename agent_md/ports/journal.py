@@ -12,14 +12,14 @@ from agent_md.executions.grants import GrantId
 from agent_md.executions.ids import RequestId, WaitId
 from agent_md.executions.positions import Position
 from agent_md.executions.requests import CallEffect, NewRequest
-from agent_md.executions.spending import Budget, Judgement
+from agent_md.executions.spending import Budget, BudgetVerdict
 from agent_md.executions.states import CallOutcome, CallState, Status
 
-__all__ = ["Ending", "Journal"]
+__all__ = ["ExecutionEnd", "Journal"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ExecutionEnd:
     """How an execution ends. `closings` give the text for the model of every call that is still open, by position:
     (state, outcome, text); a position that is closed already is left alone."""
 
@@ -72,7 +72,7 @@ class Journal(Protocol):
         A guarded call one of whose `grants` is usable now is stored as one that runs, by the first of them, and without
         its request."""
 
-    def reserve(self, budget: Budget) -> Judgement:
+    def reserve(self, budget: Budget) -> BudgetVerdict:
         """Holds, for the model call that comes next, what it may cost, if it fits under the limits with what is spent and
         what is held for calls of other executions; see `spending.judge`. It is held until the message is stored, the
         drive ends or its worker is dead, and once for an execution. Whoever has to wait is not passed by: what it wants
@@ -145,7 +145,7 @@ class Journal(Protocol):
     def release(self) -> None:
         """Gives the execution back as `queued`; its attempts stay as they are."""
 
-    def finish(self, ending: Ending) -> None:
+    def finish(self, ending: ExecutionEnd) -> None:
         """Ends the execution (`final_answer` if it has an output, `complete`): open calls are closed (`tool_result`),
         open requests become `cancelled`, what it has called is to be cancelled, the worker is free. Its parent is told
         (`child_ended`), and goes on if it was parked: as `queued`, or as `running` of this worker if the journal

@@ -11,7 +11,7 @@ from typing import Any
 from agent_md.agents.current import CurrentAgents
 from agent_md.agents.names import name_key
 from agent_md.agents.registry import AgentEntry, InvalidFile, Registry
-from agent_md.reloading.loop import Announcement, News, folders_below
+from agent_md.reloading.loop import Announcement, ChangeReport, folders_below
 
 __all__ = ["AgentFiles"]
 
@@ -31,13 +31,13 @@ class AgentFiles:
     def folders(self) -> Iterable[Path]:
         return folders_below(self._folder, skip=lambda name: name.startswith(".") or name == "_config")
 
-    def look(self, *, at_once: bool) -> News:
+    def look(self, *, at_once: bool) -> ChangeReport:
         """A valid file counts at once: what starts unattended waits by itself until a file is saved."""
         self._agents.registry()
         found = []
         while self._news:
             found.append(self._news.popleft())
-        return News(found)
+        return ChangeReport(found)
 
     def _changed(self, before: Registry, now: Registry) -> None:
         for event, name, file in (*_gone(before, now), *_changes(before, now)):

@@ -13,7 +13,7 @@ from agent_md.agents.files import file_stamp
 from agent_md.errors import ConfigInvalid
 from agent_md.models.pricing import Prices, load_prices
 from agent_md.ports.clock import Clock
-from agent_md.reloading.loop import Announcement, News
+from agent_md.reloading.loop import Announcement, ChangeReport
 from agent_md.settings import KEYS, Settings, load_settings
 
 __all__ = ["NEEDS_RESTART", "SETTLE_S", "ConfigFiles"]
@@ -66,7 +66,7 @@ class ConfigFiles:
     def folders(self) -> Iterable[Path]:
         return {path.parent for path in self._files()}
 
-    def look(self, *, at_once: bool) -> News:
+    def look(self, *, at_once: bool) -> ChangeReport:
         stamps = self._stamps()
         changed = {path for path in stamps.keys() | self._seen.keys() if stamps.get(path) != self._seen.get(path)}
         self._seen = stamps
@@ -74,7 +74,7 @@ class ConfigFiles:
             self._changed |= changed
             self._changed_at = self._ticks()
         if self._changed_at is None:
-            return News()
+            return ChangeReport()
         try:
             settings = load_settings(
                 self._running.workspace, environ=self._running.environ, cwd=self._running.workspace, home=self._home
@@ -82,10 +82,10 @@ class ConfigFiles:
             prices = load_prices(settings.prices)
         except ConfigInvalid as error:
             self._changed_at = None  # the next change is looked at
-            return News(self._refuse(str(error)))
+            return ChangeReport(self._refuse(str(error)))
         if not at_once and self._ticks() - self._changed_at < SETTLE_S:
-            return News(unsettled=True)
-        return News(self._adopt(settings, prices))
+            return ChangeReport(unsettled=True)
+        return ChangeReport(self._adopt(settings, prices))
 
     def _refuse(self, error: str) -> list[Announcement]:
         if error == self.error:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from agent_md.system import SYSTEM
 from agent_md.triggers.waking import FolderEvents
 
-__all__ = ["Announce", "Announcement", "EventSource", "News", "ReloadLoop", "Reloadable", "folders_below"]
+__all__ = ["Announce", "Announcement", "ChangeReport", "EventSource", "ReloadLoop", "Reloadable", "folders_below"]
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _MOST_FOLDERS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class ChangeReport:
     """What a look found. `unsettled`: a change is under way, and the next look should come soon."""
 
     announcements: Sequence[Announcement] = ()
@@ -45,7 +45,7 @@ class Reloadable(Protocol):
     def folders(self) -> Iterable[Path]:
         """The folders in which changes show, each without those below it. They need not exist."""
 
-    def look(self, *, at_once: bool) -> News:
+    def look(self, *, at_once: bool) -> ChangeReport:
         """Reads what has changed since the last look. With `at_once` a change counts even if it may be half saved."""
 
 
@@ -85,14 +85,14 @@ class ReloadLoop:
             self._attach(await asyncio.to_thread(self._existing_folders))
         return any(news.unsettled for news in found)
 
-    def _look_at(self, kind: Reloadable, at_once: bool) -> News:
+    def _look_at(self, kind: Reloadable, at_once: bool) -> ChangeReport:
         try:
             news = kind.look(at_once=at_once)
         except Exception:  # a mistake of ours with one kind of files costs the others nothing
             if kind not in self._failing:
                 log.exception("%s: the files could not be looked at; trying again", type(kind).__name__)
                 self._failing.append(kind)
-            return News()
+            return ChangeReport()
         if kind in self._failing:
             self._failing.remove(kind)
         return news

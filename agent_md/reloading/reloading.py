@@ -11,7 +11,7 @@ from agent_md.reloading.agent_files import AgentFiles
 from agent_md.reloading.config_files import ConfigFiles, UseSettings
 from agent_md.reloading.loop import Announce, ReloadLoop
 from agent_md.reloading.tool_files import ToolFiles
-from agent_md.tools.last_good_modules import KeptTools
+from agent_md.tools.last_good_modules import LastGoodModules
 
 __all__ = ["Reloading", "follow_files"]
 
@@ -28,7 +28,7 @@ class Reloading:
 def follow_files(agents: CurrentAgents, parts: Assembly, use: UseSettings, announce: Announce) -> Reloading:
     """Follows agent files, configuration and tool modules. From now on an agent, `.env` or tool module that becomes
     invalid stays as it was when it was valid last. `use` is called with new settings."""
-    settings, kept = parts.settings, KeptTools()
+    settings, kept = parts.settings, LastGoodModules()
     agents.keeps_last_good = settings.dotenv_file.keeps_last_good = True
     parts.kept_tools = kept
     config = ConfigFiles(settings, use, home=Path.home())

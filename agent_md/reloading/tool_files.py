@@ -10,8 +10,8 @@ from typing import Any
 
 from agent_md.agents.files import file_stamp
 from agent_md.agents.registry import Registry
-from agent_md.reloading.loop import Announcement, News, folders_below
-from agent_md.tools.last_good_modules import KeptTools
+from agent_md.reloading.loop import Announcement, ChangeReport, folders_below
+from agent_md.tools.last_good_modules import LastGoodModules
 from agent_md.tools.tool_modules import ModuleUnusable, ToolModule
 
 __all__ = ["ToolFiles"]
@@ -30,7 +30,7 @@ class _State:
 class ToolFiles:
     """Announces changes of tool modules. They are read again where they are used; nothing of them is run here."""
 
-    def __init__(self, folder: Path, kept: KeptTools, registry: Callable[[], Registry]) -> None:
+    def __init__(self, folder: Path, kept: LastGoodModules, registry: Callable[[], Registry]) -> None:
         self._folder = folder
         self._kept = kept
         self._registry = registry
@@ -46,15 +46,15 @@ class ToolFiles:
     def folders(self) -> Iterable[Path]:
         return folders_below(self._folder, skip=lambda name: name.startswith((".", "__pycache__")))
 
-    def look(self, *, at_once: bool) -> News:
+    def look(self, *, at_once: bool) -> ChangeReport:
         users = self._users()
         signature = (users, self._kept.version, self._stamps())
         if signature == self._signature:
-            return News()
+            return ChangeReport()
         self._signature = signature
         known, self._known = self._known, {name: self._state(name) for name in users}
         changed = [name for name in users if name in known and known[name] != self._known[name]]
-        return News([self._event(name, known[name], self._known[name], users[name]) for name in changed])
+        return ChangeReport([self._event(name, known[name], self._known[name], users[name]) for name in changed])
 
     def _users(self) -> dict[str, list[str]]:
         """The modules that agents name, each with the agents."""

@@ -27,11 +27,11 @@ from agent_md.executions.execution import Claim, Execution
 from agent_md.executions.ids import ExecutionId, WaitId
 from agent_md.executions.positions import BETWEEN, Position, place_of_call
 from agent_md.executions.states import CallState, Outcome, RequestSource, Status
-from agent_md.graph.call_outcomes import End
+from agent_md.graph.call_outcomes import CallEnd
 from agent_md.graph.cut_off_calls import closing
 from agent_md.graph.run_context import HandedOver, RunContext
 from agent_md.graph.thread import Thread
-from agent_md.ports.journal import Ending, Journal
+from agent_md.ports.journal import ExecutionEnd, Journal
 from agent_md.ports.progress import ProgressSink
 from agent_md.ports.store import Store
 from agent_md.redaction import Redactor
@@ -138,7 +138,7 @@ class Runner:
 
     async def _drive(
         self, journal: Journal, sink: ProgressSink, leave: Callable[[], bool], tools: dict[str, Tool]
-    ) -> Ending | None:
+    ) -> ExecutionEnd | None:
         """How the execution ends, or None when it waits; `tools` gets what the drive has of them."""
         execution = self._store.execution(journal.claim.execution_id)
         ending = await self._ending_without_tools(execution)
@@ -173,7 +173,7 @@ class Runner:
         journal.finish(await self._ending(execution_id, tools, Status.ERROR, text))
         return True
 
-    async def _ending_without_tools(self, execution: Execution) -> Ending | None:
+    async def _ending_without_tools(self, execution: Execution) -> ExecutionEnd | None:
         """The end of one that is to be cancelled or has died too often, without a look at its tools, which may be what it
         died of. None if it is neither, or if only a tool can tell what became of a call."""
         looked_at = [call for call in self._store.calls(execution.id) if not call.state.closed and call.effect]
@@ -189,7 +189,7 @@ class Runner:
         )
         return await self._ending(execution.id, {}, Status.ERROR, str(error))
 
-    async def _outcome(self, run_context: RunContext) -> Ending | None:
+    async def _outcome(self, run_context: RunContext) -> ExecutionEnd | None:
         """Drives to the end or to a wait (None); what ends an execution on the way is turned into its ending."""
         try:
             self._obey_cancel(run_context.execution_id)
@@ -204,7 +204,7 @@ class Runner:
             return await self._ending(run_context.execution_id, run_context.tools, Status.TIMEOUT, str(error))
         except ModelFailed as error:
             return await self._ending(run_context.execution_id, run_context.tools, Status.ERROR, str(error))
-        return None if finished is None else Ending(Status.SUCCESS, output=finished.output, cut=finished.cut)
+        return None if finished is None else ExecutionEnd(Status.SUCCESS, output=finished.output, cut=finished.cut)
 
     async def _ending(
         self,
@@ -214,21 +214,21 @@ class Runner:
         error: str,
         *,
         ended_by: str | None = None,
-    ) -> Ending:
+    ) -> ExecutionEnd:
         calls = [call for call in self._store.calls(execution_id) if not call.state.closed]
 
-        def closed() -> list[tuple[Position, End]]:
+        def closed() -> list[tuple[Position, CallEnd]]:
             """A look at files may take long."""
             return [
                 (call.position, closing(tools, call, self._store.steps(execution_id, call.position))) for call in calls
             ]
 
-        ends: list[tuple[Position, End]] = await self._aside(closed) if calls else []
+        ends: list[tuple[Position, CallEnd]] = await self._aside(closed) if calls else []
         closings = tuple((position, end.state, end.outcome, end.text) for position, end in ends)
         if ended_by is None:
             error = f"{error}{self._approved_in_vain(execution_id, calls)}"
         error = self._redactor(self._spec(execution_id)).text(error)
-        return Ending(status, error=error, ended_by=ended_by, closings=closings)
+        return ExecutionEnd(status, error=error, ended_by=ended_by, closings=closings)
 
     def _spec(self, execution_id: ExecutionId) -> AgentSpec | None:
         """None for one of a newer format."""

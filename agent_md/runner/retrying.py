@@ -11,7 +11,7 @@ from agent_md.executions.positions import place_of_call
 from agent_md.executions.states import CallOutcome, Status
 from agent_md.ports.store import Store
 
-__all__ = ["first_messages_again", "what_ran"]
+__all__ = ["calls_that_ran", "first_messages_again"]
 
 
 def first_messages_again(store: Store, failed: Execution) -> tuple[dict[str, Any], ...]:
@@ -38,7 +38,7 @@ def first_messages_again(store: Store, failed: Execution) -> tuple[dict[str, Any
     return (*(message for message in seed[:1] if message["type"] == "system"), again)
 
 
-def what_ran(store: Store, execution: Execution) -> tuple[list[str], list[str]]:
+def calls_that_ran(store: Store, execution: Execution) -> tuple[list[str], list[str]]:
     """The calls of an execution that ran, and those that may have run, in words."""
     calls = [(call.outcome, place_of_call(call.position, call.tool)) for call in store.calls(execution.id)]
     ran = [place for outcome, place in calls if outcome is CallOutcome.DONE]

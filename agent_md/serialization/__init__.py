@@ -4,39 +4,39 @@ Times are ISO 8601 in UTC with `Z` and milliseconds. A `cost_usd` of null means 
 agent. Missing values are null; only a preview leaves out keys.
 """
 
-from agent_md.serialization.agents import agent_detail, agent_shape, hook_path, invalid_shape
-from agent_md.serialization.events import event_shape, run_event_line
+from agent_md.serialization.agents import agent_detail, agent_json, hook_path, invalid_json
+from agent_md.serialization.events import event_json, run_event_line
 from agent_md.serialization.executions import (
-    cost_shape,
+    cost_json,
     execution_detail,
-    execution_shape,
-    refusal_shape,
-    unknown_call_shape,
+    execution_json,
+    refusal_json,
+    unknown_call_json,
 )
-from agent_md.serialization.requests import grant_shape, request_shape, retraction_shape
-from agent_md.serialization.sessions import session_shape, session_summary
+from agent_md.serialization.requests import grant_json, request_json, retraction_json
+from agent_md.serialization.sessions import session_json, session_summary
 from agent_md.serialization.times import duration_text, iso_time
-from agent_md.serialization.triggers import firing_shape, trigger_shape
+from agent_md.serialization.triggers import firing_json, trigger_json
 
 __all__ = [
     "agent_detail",
-    "agent_shape",
-    "cost_shape",
+    "agent_json",
+    "cost_json",
     "duration_text",
-    "event_shape",
+    "event_json",
     "execution_detail",
-    "execution_shape",
-    "firing_shape",
-    "grant_shape",
+    "execution_json",
+    "firing_json",
+    "grant_json",
     "hook_path",
-    "invalid_shape",
+    "invalid_json",
     "iso_time",
-    "refusal_shape",
-    "request_shape",
-    "retraction_shape",
+    "refusal_json",
+    "request_json",
+    "retraction_json",
     "run_event_line",
-    "session_shape",
+    "session_json",
     "session_summary",
-    "trigger_shape",
-    "unknown_call_shape",
+    "trigger_json",
+    "unknown_call_json",
 ]

@@ -10,12 +10,12 @@ from urllib.parse import quote
 from agent_md.agents.spec import AgentSpec
 from agent_md.serialization.times import duration_text, iso_time
 
-__all__ = ["agent_detail", "agent_shape", "hook_path", "invalid_shape"]
+__all__ = ["agent_detail", "agent_json", "hook_path", "invalid_json"]
 
 _HISTORY = {0: "off", 10: "low", 50: "medium", 200: "high"}
 
 
-def agent_shape(
+def agent_json(
     spec: AgentSpec, workspace: Path = Path(), *, last_run: float | None = None, next_run: float | None = None
 ) -> dict[str, Any]:
     """An agent in a listing, with its file below `workspace`. `last_run` and `next_run` in seconds since 1970."""
@@ -42,7 +42,7 @@ def agent_detail(
     spec: AgentSpec, workspace: Path = Path(), *, last_run: float | None = None, next_run: float | None = None
 ) -> dict[str, Any]:
     """One agent by itself: also how it is set up. Durations and `history` as agent files write them."""
-    return agent_shape(spec, workspace, last_run=last_run, next_run=next_run) | {
+    return agent_json(spec, workspace, last_run=last_run, next_run=next_run) | {
         "history": _HISTORY.get(spec.history, str(spec.history)),
         "settings": asdict(spec.settings),
         "paths": {mount.alias: mount.path for mount in spec.paths},
@@ -64,6 +64,6 @@ def agent_detail(
     }
 
 
-def invalid_shape(file: str, error: str, last_good: str | None = None) -> dict[str, Any]:
+def invalid_json(file: str, error: str, last_good: str | None = None) -> dict[str, Any]:
     """An agent file that cannot be used, with the reason, and the agent that a server goes on with as it was before."""
     return {"file": file, "error": error, "last_good": last_good}

@@ -10,10 +10,10 @@ from agent_md.executions.execution import Event, Execution
 from agent_md.executions.states import EventType
 from agent_md.serialization.times import iso_time
 
-__all__ = ["event_shape", "run_event_line"]
+__all__ = ["event_json", "run_event_line"]
 
 
-def event_shape(event: Event) -> dict[str, Any]:
+def event_json(event: Event) -> dict[str, Any]:
     """A stored event as an entry of the log. `metadata` is its data as a JSON string."""
     return {
         "id": event.seq,

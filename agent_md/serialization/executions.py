@@ -13,10 +13,10 @@ from agent_md.executions.spending import Refusal
 from agent_md.executions.states import CallState
 from agent_md.serialization.times import iso_time
 
-__all__ = ["cost_shape", "execution_detail", "execution_shape", "refusal_shape", "unknown_call_shape"]
+__all__ = ["cost_json", "execution_detail", "execution_json", "refusal_json", "unknown_call_json"]
 
 
-def execution_shape(execution: Execution) -> dict[str, Any]:
+def execution_json(execution: Execution) -> dict[str, Any]:
     """An execution in a listing. Until it has started, `started_at` is the time of its creation, and `duration_ms`, its
     time of work, is null."""
     return {
@@ -44,14 +44,14 @@ def execution_detail(execution: Execution, pending: Sequence[dict[str, Any]], ca
     """One execution by itself: also its final text, the shapes of its open requests, and those of its `calls` that may
     have run, settled or not."""
     return {
-        **execution_shape(execution),
+        **execution_json(execution),
         "output_data": execution.output,
         "pending": list(pending),
-        "may_have_run": [unknown_call_shape(call) for call in calls if call.state is CallState.UNKNOWN],
+        "may_have_run": [unknown_call_json(call) for call in calls if call.state is CallState.UNKNOWN],
     }
 
 
-def unknown_call_shape(call: Call) -> dict[str, Any]:
+def unknown_call_json(call: Call) -> dict[str, Any]:
     """A call that may have run, with what somebody found out about it, if that was done."""
     settled = call.settlement
     return {
@@ -63,7 +63,7 @@ def unknown_call_shape(call: Call) -> dict[str, Any]:
     }
 
 
-def refusal_shape(refusal: Refusal) -> dict[str, Any]:
+def refusal_json(refusal: Refusal) -> dict[str, Any]:
     """A run that was refused and not created. `kind`: `budget` or `pending`."""
     return {
         "id": refusal.id,
@@ -76,7 +76,7 @@ def refusal_shape(refusal: Refusal) -> dict[str, Any]:
     }
 
 
-def cost_shape(cost: Cost) -> dict[str, Any]:
+def cost_json(cost: Cost) -> dict[str, Any]:
     """A sum of what model calls cost, without what it is of. `cost_usd` null: the cost of some of them is unknown."""
     return {
         "calls": cost.calls,

@@ -8,14 +8,14 @@ from typing import Any
 from agent_md.executions.execution import Execution
 from agent_md.executions.grants import Grant
 from agent_md.executions.requests import PathStep, Request, Retraction
-from agent_md.executions.session_interrupts import preview_shape
+from agent_md.executions.session_interrupts import preview_json
 from agent_md.executions.states import Drift
 from agent_md.serialization.times import iso_time
 
-__all__ = ["grant_shape", "request_shape", "retraction_shape"]
+__all__ = ["grant_json", "request_json", "retraction_json"]
 
 
-def request_shape(request: Request, *, drift: Sequence[Drift], under: Execution | None = None) -> dict[str, Any]:
+def request_json(request: Request, *, drift: Sequence[Drift], under: Execution | None = None) -> dict[str, Any]:
     """A request, with its decision if there is one. `outcome` of one whose answer was retracted is `retracted`; the answer
     itself stays.
 
@@ -39,7 +39,7 @@ def request_shape(request: Request, *, drift: Sequence[Drift], under: Execution 
         "questions": None if request.questions is None else list(request.questions),
         "payload": request.payload,
         "response_schema": request.response_schema,
-        "preview": None if request.preview is None else preview_shape(request.preview),
+        "preview": None if request.preview is None else preview_json(request.preview),
         "rule": request.rule,
         "digest": request.digest,
         "proposed_rule": None if request.offer is None else request.offer.rule,
@@ -61,7 +61,7 @@ def request_shape(request: Request, *, drift: Sequence[Drift], under: Execution 
     }
 
 
-def retraction_shape(execution_id: int, retraction: Retraction) -> dict[str, Any]:
+def retraction_json(execution_id: int, retraction: Retraction) -> dict[str, Any]:
     """The retraction of an answer: `replaced_by` is the id of the request that asks again."""
     return {
         "status": "retracted",
@@ -73,7 +73,7 @@ def retraction_shape(execution_id: int, retraction: Retraction) -> dict[str, Any
     }
 
 
-def grant_shape(grant: Grant, drift: Sequence[Drift]) -> dict[str, Any]:
+def grant_json(grant: Grant, drift: Sequence[Drift]) -> dict[str, Any]:
     """A grant. `drift`: what is no longer as it was when it was given, which suspends it."""
     return {
         "id": grant.id,

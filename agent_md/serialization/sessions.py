@@ -8,10 +8,10 @@ from typing import Any
 from agent_md.executions.chat_messages import reply
 from agent_md.executions.sessions import Session, SessionStatus, error_of
 
-__all__ = ["session_shape", "session_summary"]
+__all__ = ["session_json", "session_summary"]
 
 
-def session_shape(session: Session, interrupts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def session_json(session: Session, interrupts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """A session with what its last turn came to; a turn under way has neither `response` nor `error` yet.
 
     `interrupts` are the views of its open requests, oldest first; they belong to one that is interrupted, and only to

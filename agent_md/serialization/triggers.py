@@ -7,10 +7,10 @@ from typing import Any
 from agent_md.executions.firings import Firing, TriggerState
 from agent_md.serialization.times import iso_time
 
-__all__ = ["firing_shape", "trigger_shape"]
+__all__ = ["firing_json", "trigger_json"]
 
 
-def firing_shape(firing: Firing) -> dict[str, Any]:
+def firing_json(firing: Firing) -> dict[str, Any]:
     """A firing of a trigger: what became of it, and why, if it was skipped."""
     return {
         "id": firing.id,
@@ -24,11 +24,11 @@ def firing_shape(firing: Firing) -> dict[str, Any]:
     }
 
 
-def trigger_shape(state: TriggerState) -> dict[str, Any]:
+def trigger_json(state: TriggerState) -> dict[str, Any]:
     """How an agent's trigger stands."""
     return {
         "next_run": iso_time(state.next_fire),
         "paused_by": None if state.pause is None else state.pause.by,
         "waiting": list(state.waiting),
-        "last_skipped": None if state.skipped is None else firing_shape(state.skipped),
+        "last_skipped": None if state.skipped is None else firing_json(state.skipped),
     }

@@ -109,7 +109,7 @@ class WorkerHandle:
                 self._keep()
             return int(self._worked * 1000)
 
-    def told_to_stop(self) -> None:
+    def note_stop_request(self) -> None:
         """Notes that its end, however it comes, is what somebody wants. Safe in a signal handler."""
         self._stopping = True
         self._keep()

@@ -13,7 +13,7 @@ from agent_md.errors import AgentFileInvalid, ToolError
 from agent_md.tools.base import Plan, Tool
 from agent_md.tools.langchain_call import on_thread_of, result_of, run_langchain_tool
 from agent_md.tools.langchain_schema import validate_with
-from agent_md.tools.last_good_modules import KeptTools, read_source
+from agent_md.tools.last_good_modules import LastGoodModules, read_source
 from agent_md.tools.module_hints import asks_for_sandbox, instead_of
 from agent_md.tools.module_tool import ModuleTool, described, mistakes_in, place_of, prepared_tool, tool_of, tools_in
 from agent_md.tools.results import one_line
@@ -41,7 +41,7 @@ def load_custom_tools(
     surroundings: Surroundings = nullcontext,
     workspace: Path | None = None,
     threads: ToolThreads | None = None,
-    kept: KeptTools | None = None,
+    kept: LastGoodModules | None = None,
     sandbox: ToolSandbox | None = None,
     files: Sandbox | None = None,
 ) -> list[Tool]:
@@ -90,7 +90,7 @@ class _Loading:
         threads: ToolThreads,
         surroundings: Surroundings,
         workspace: Path | None,
-        kept: KeptTools | None,
+        kept: LastGoodModules | None,
         sandbox: ToolSandbox | None,
         files: Sandbox | None,
     ) -> None:
@@ -154,7 +154,7 @@ class CustomTool(ModuleTool):
         threads: ToolThreads,
         surroundings: Surroundings,
         workspace: Path | None = None,
-        kept: KeptTools | None = None,
+        kept: LastGoodModules | None = None,
         files: Sandbox | None = None,
     ) -> None:
         super().__init__(module, described(tool), kept, files)

@@ -21,7 +21,7 @@ from agent_md.tools.diffs import as_text, content_diff, kind_of, new_file_diff
 from agent_md.tools.file_work import Commit
 from agent_md.tools.files import PATH, FileTool
 from agent_md.tools.pinned_path import ABSENT, PinnedPath, digest_of_bytes, open_pinned
-from agent_md.tools.replace_passage import MoreThanOnce, NotThere, TooLarge, replaced
+from agent_md.tools.replace_passage import PassageNotFound, PassageNotUnique, TooLarge, replaced
 
 __all__ = ["FileDelete", "FileEdit", "FileMove", "FileWrite"]
 
@@ -294,9 +294,9 @@ def _replaced(path: str, text: str | None, args: dict[str, Any]) -> str:
         raise ToolError(f"{path} is no text in UTF-8; only text files can be edited")
     try:
         return replaced(text, old, new, everywhere=args.get("replace_all", False), limit=_TEXT_LIMIT)
-    except NotThere:
+    except PassageNotFound:
         raise ToolError(f"old_text is not in {path}; read the file and give the text exactly as it stands") from None
-    except MoreThanOnce:
+    except PassageNotUnique:
         raise ToolError(
             f"old_text is in {path} more than once; give more of the text around it, or set replace_all"
         ) from None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agent_md.tools.results import one_line
 from agent_md.tools.tool_modules import ModuleUnusable, Source, ToolModule
 
-__all__ = ["KeptTools", "read_source"]
+__all__ = ["LastGoodModules", "read_source"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class _Refused:
     mistake: str
 
 
-class KeptTools:
+class LastGoodModules:
     """Remembers the source of each tool module that could be loaded."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class KeptTools:
         return None if good is None or good.digest == source.digest else good
 
 
-def read_source(module: ToolModule, kept: KeptTools | None) -> Source:
+def read_source(module: ToolModule, kept: LastGoodModules | None) -> Source:
     """The source of a module as it is used now. Raises ModuleUnusable."""
     return module.read() if kept is None else kept.read(module)
 

@@ -16,7 +16,7 @@ from agent_md.tools.base import Plan, Settled, SettledState, TargetChanged, Tool
 from agent_md.tools.declared_files import DeclaredFiles, check_declared
 from agent_md.tools.injected_arguments import check_callable, with_injected
 from agent_md.tools.langchain_schema import parameters_of, validate_with
-from agent_md.tools.last_good_modules import KeptTools, read_source
+from agent_md.tools.last_good_modules import LastGoodModules, read_source
 from agent_md.tools.module_hints import awaited_requests, never_made
 from agent_md.tools.results import one_line
 from agent_md.tools.sandbox import Sandbox
@@ -62,7 +62,7 @@ class ModuleTool:
         self,
         module: ToolModule,
         description: ToolDescription,
-        kept: KeptTools | None = None,
+        kept: LastGoodModules | None = None,
         files: Sandbox | None = None,
     ) -> None:
         """`files` are those of the agent. Raises ValueError for declared files that cannot be meant."""

@@ -6,16 +6,16 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 
-__all__ = ["MoreThanOnce", "NotThere", "TooLarge", "replaced"]
+__all__ = ["PassageNotFound", "PassageNotUnique", "TooLarge", "replaced"]
 
 _LINE_END = re.compile(r"\r?\n")
 
 
-class NotThere(ValueError):
+class PassageNotFound(ValueError):
     """The passage is not in the text."""
 
 
-class MoreThanOnce(ValueError):
+class PassageNotUnique(ValueError):
     """The passage is in the text at several places, which may overlap."""
 
 
@@ -32,7 +32,7 @@ def replaced(text: str, old: str, new: str, *, everywhere: bool, limit: int) -> 
 
     A line end of `old` matches LF and CRLF. Lines that `old` and `new` have in common at their beginning and end stay as
     they are; what is new gets the line ends of the place. Only if `old` and `new` differ in nothing but line ends are
-    they meant exactly. Raises NotThere, MoreThanOnce, and TooLarge for a result of more than `limit` bytes, before it is
+    they meant exactly. Raises PassageNotFound, PassageNotUnique, and TooLarge for a result of more than `limit` bytes, before it is
     built.
     """
     if _plain(old) == _plain(new):
@@ -94,9 +94,9 @@ def _plain(text: str) -> str:
 def _check_there(text: str, old: str, *, everywhere: bool) -> None:
     first = text.find(old)
     if first < 0:
-        raise NotThere
+        raise PassageNotFound
     if not everywhere and text.find(old, first + 1) >= 0:
-        raise MoreThanOnce
+        raise PassageNotUnique
 
 
 def _check_size(size: int, limit: int) -> None:

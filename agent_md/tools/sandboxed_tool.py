@@ -15,7 +15,7 @@ from agent_md.own_python import python_command
 from agent_md.sdk import current_call
 from agent_md.tools.base import CutOff, Plan, Tool, ToolOptions
 from agent_md.tools.langchain_schema import Arguments
-from agent_md.tools.last_good_modules import KeptTools
+from agent_md.tools.last_good_modules import LastGoodModules
 from agent_md.tools.module_tool import ModuleTool, ToolDescription
 from agent_md.tools.remembered import Remembered
 from agent_md.tools.results import one_line
@@ -55,7 +55,7 @@ class ToolSandbox:
         module: ToolModule,
         source: Source,
         threads: ToolThreads,
-        kept: KeptTools | None,
+        kept: LastGoodModules | None,
         files: Sandbox | None = None,
     ) -> tuple[list[tuple[str, Tool]], list[str]]:
         """The tools of a module, each with its place, and what is wrong with it. Raises ModuleUnusable, also where no
@@ -159,7 +159,7 @@ class SandboxedTool(ModuleTool):
         description: ToolDescription,
         sandbox: ToolSandbox,
         threads: ToolThreads,
-        kept: KeptTools | None = None,
+        kept: LastGoodModules | None = None,
         files: Sandbox | None = None,
     ) -> None:
         super().__init__(module, description, kept, files)

@@ -13,14 +13,14 @@ from itertools import islice, takewhile
 from agent_md.agents.names import name_key
 from agent_md.agents.registry import Registry
 from agent_md.agents.spec import AgentSpec, Trigger
-from agent_md.executions.firings import Followed, NewFiring, slot_key
+from agent_md.executions.firings import NewFiring, TriggerRecord, slot_key
 from agent_md.executions.states import TriggerKind
 from agent_md.ports.clock import Clock
 from agent_md.ports.firings import Firings
 from agent_md.triggers.fire_times import fires, zone_of
 from agent_md.triggers.pauses import paused_by
 
-__all__ = ["MOST_CAUGHT_UP", "Coming", "Scheduler", "coming_fires", "has_begun", "next_fire", "schedule_digest"]
+__all__ = ["MOST_CAUGHT_UP", "Scheduler", "UpcomingFire", "coming_fires", "has_begun", "next_fire", "schedule_digest"]
 
 MOST_CAUGHT_UP = 10
 _MOST_MISSED = 100
@@ -39,20 +39,20 @@ def schedule_digest(trigger: Trigger) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Coming:
+class UpcomingFire:
     """A fire to come."""
 
     agent: str
     at: float
 
 
-def coming_fires(firings: Firings | None, spec: AgentSpec, after: float) -> Iterator[Coming]:
+def coming_fires(firings: Firings | None, spec: AgentSpec, after: float) -> Iterator[UpcomingFire]:
     """When an agent's schedule fires after `after`, without end. An interval that no server has seen yet counts from
     `after`; `firings` None: there is no store."""
     trigger = spec.trigger
     known = None if firings is None else firings.followed(spec.name, _KIND, schedule_digest(trigger))
     anchor = after if known is None else known.anchor
-    return (Coming(spec.name, at) for at in fires(trigger, zone_of(trigger), after, anchor))
+    return (UpcomingFire(spec.name, at) for at in fires(trigger, zone_of(trigger), after, anchor))
 
 
 def has_begun(firings: Firings, spec: AgentSpec) -> bool:
@@ -111,7 +111,7 @@ class Scheduler:
         return next(fires(spec.trigger, zone, max(now, known.looked_at), known.anchor), None)
 
 
-def _slots(spec: AgentSpec, known: Followed, now: float) -> tuple[Sequence[float], bool]:
+def _slots(spec: AgentSpec, known: TriggerRecord, now: float) -> tuple[Sequence[float], bool]:
     """The newest slots since the last look, and whether there were older ones."""
     every = spec.trigger.every
     longest = _LONGEST_LOOK_BACK_S if every is None else min(_LONGEST_LOOK_BACK_S, every * (_MOST_MISSED + 1))
@@ -126,7 +126,7 @@ def _slots(spec: AgentSpec, known: Followed, now: float) -> tuple[Sequence[float
 
 
 def _firings(
-    spec: AgentSpec, slots: Sequence[float], dropped: bool, known: Followed, *, on_time: bool
+    spec: AgentSpec, slots: Sequence[float], dropped: bool, known: TriggerRecord, *, on_time: bool
 ) -> Iterator[NewFiring]:
     caught_up = {"skip": 0, "once": 1, "all": MOST_CAUGHT_UP}[spec.trigger.catch_up]
     started = len(slots) if on_time else min(caught_up, len(slots))

@@ -16,7 +16,7 @@ from agent_md.tools.globbing import FileSearch, PathPattern
 from agent_md.tools.pinned_path import ABSENT, PinnedPath, open_pinned
 from agent_md.tools.sandbox import Resolved, Root, Sandbox
 
-__all__ = ["Content", "Found", "Looked", "WatchedFiles"]
+__all__ = ["FileContent", "FoundFile", "ScanResult", "WatchedFiles"]
 
 _NEVER = (".git", "*~", ".*.sw?", "4913", ".#*", "#*#", ".agentmd-*.tmp")
 """Names of files that editors and programs keep for themselves while they save."""
@@ -25,7 +25,7 @@ _RACY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     """A file that is there. `stamp` changes whenever it is touched."""
 
     resolved: Resolved
@@ -34,7 +34,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class FileContent:
     """What is in a file. `states` are how tools note it; `stamp` is empty if it was touched while it was read, or so
     shortly before that the next touch might not show."""
 
@@ -46,11 +46,11 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class ScanResult:
     """What one look found: the files by their path for the agent's tools, and the folders that were looked into, each
     with the number by which the file system knows it."""
 
-    files: dict[str, Found]
+    files: dict[str, FoundFile]
     folders: frozenset[tuple[Path, int]]
     missing: bool
     """Whether a declared path of the agent is not there; its folder, which could tell of it, is not looked into."""
@@ -68,9 +68,9 @@ class WatchedFiles:
         self._clock = clock
         self._sandbox = sandbox
 
-    def look(self) -> Looked:
+    def look(self) -> ScanResult:
         """The files as they are now; links are never followed, and what no tool may touch is left out."""
-        files: dict[str, Found] = {}
+        files: dict[str, FoundFile] = {}
         folders: set[Path] = set()
         stopped = False
         ignored = _Ignored(
@@ -84,20 +84,20 @@ class WatchedFiles:
                 stopped = stopped or search.stopped
         known = frozenset((folder, number) for folder in folders if (number := _inode(folder)) is not None)
         missing = any(not root.path.exists() for root in self._sandbox.roots())
-        return Looked(files, known, missing, tuple(self.outside()), stopped)
+        return ScanResult(files, known, missing, tuple(self.outside()), stopped)
 
     def outside(self) -> list[str]:
         """Globs that lead out of what the agent may reach."""
         return [text for text in self._trigger.paths if not self._patterns(text)]
 
-    def read(self, file: Resolved) -> Content | None:
+    def read(self, file: Resolved) -> FileContent | None:
         """What is in a file; None if it is gone. Raises nothing for one that cannot be read: that is its content."""
         try:
             with open_pinned(self._sandbox, file) as place:
                 return _content(place, self._clock())
         except ToolError as error:
             if isinstance(error.__cause__, PermissionError):
-                return Content("unreadable", frozenset(), "", calm=True)
+                return FileContent("unreadable", frozenset(), "", calm=True)
             return None
 
     def real(self, subject: str) -> str:
@@ -169,10 +169,10 @@ def _is_glob(part: str) -> bool:
     return any(sign in part for sign in "*?[")
 
 
-def _found(file: Resolved) -> Found | None:
+def _found(file: Resolved) -> FoundFile | None:
     try:
         found = file.path.lstat()
-        return Found(file, _stamp(found), found.st_ctime)
+        return FoundFile(file, _stamp(found), found.st_ctime)
     except OSError:
         return None
 
@@ -189,7 +189,7 @@ def _stamp(found: os.stat_result) -> str:
     return f"{found.st_ino}:{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}"
 
 
-def _content(place: PinnedPath, now: float) -> Content | None:
+def _content(place: PinnedPath, now: float) -> FileContent | None:
     before = place.stat()
     state = place.state()
     if before is None or state == ABSENT:
@@ -198,4 +198,4 @@ def _content(place: PinnedPath, now: float) -> Content | None:
     after = place.stat()
     calm = after is not None and _stamp(after) == _stamp(before)
     racy = abs(now - before.st_ctime) < _RACY_S
-    return Content(digest, frozenset({digest, state}), _stamp(before) if calm and not racy else "", calm)
+    return FileContent(digest, frozenset({digest, state}), _stamp(before) if calm and not racy else "", calm)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agent_md.agents.names import name_key
 from agent_md.agents.spec import AgentSpec
-from agent_md.executions.firings import FileState, Followed, NewFiring, ToolRun, Written
+from agent_md.executions.firings import FileState, NewFiring, ToolRun, TriggerRecord, Written
 from agent_md.executions.states import TriggerKind
 from agent_md.ports.clock import Clock
 from agent_md.ports.firings import Firings
@@ -22,7 +22,7 @@ from agent_md.tools.builtin import BUILTIN_NAMES
 from agent_md.tools.pinned_path import ABSENT
 from agent_md.tools.sandbox import Sandbox
 from agent_md.triggers.change_sets import Settling, changes_between, message_of
-from agent_md.triggers.watched_files import Content, Looked, WatchedFiles
+from agent_md.triggers.watched_files import FileContent, ScanResult, WatchedFiles
 
 __all__ = ["MOST_HOPS", "AgentWatch", "WatchLook", "watch_digest"]
 
@@ -65,7 +65,7 @@ class _Set:
     """Files that differ from how they were told last. `contents`: what is in them now, None = gone."""
 
     before: Mapping[str, FileState]
-    contents: Mapping[str, Content | None]
+    contents: Mapping[str, FileContent | None]
     touched: Mapping[str, float]
     """When each of those that are there was touched last."""
 
@@ -130,12 +130,12 @@ class AgentWatch:
                 digest, self._files.look(), {} if known is None else self._firings.watched_files(self._spec.name)
             )
 
-    def _begin(self, digest: str, looked: Looked, known: Mapping[str, FileState]) -> None:
+    def _begin(self, digest: str, looked: ScanResult, known: Mapping[str, FileState]) -> None:
         states = {path: FileState(found.stamp, _UNREAD) for path, found in looked.files.items()}
         same = {path: state for path, state in known.items() if path in states and states[path].stamp == state.stamp}
         self._firings.begin_watch(self._spec.name, digest, states | same)
 
-    def _read_some(self, before: Mapping[str, FileState], looked: Looked, known: Followed) -> float | None:
+    def _read_some(self, before: Mapping[str, FileState], looked: ScanResult, known: TriggerRecord) -> float | None:
         """Reads files whose content is not known yet; gives when to go on, None if all are known."""
         unread = [path for path, state in before.items() if state.digest == _UNREAD]
         if not unread:
@@ -147,7 +147,7 @@ class AgentWatch:
         self._firings.advance(self._spec.name, _KIND, after=at, upto=at, new=[], files=same)
         return 0.0 if len(same) == len(contents) else _AGAIN_S
 
-    def _compare(self, looked: Looked, known: Followed, now: float) -> tuple[float | None, bool]:
+    def _compare(self, looked: ScanResult, known: TriggerRecord, now: float) -> tuple[float | None, bool]:
         before = self._firings.watched_files(self._spec.name)
         differing = _differing(before, looked)
         wait = self._settling.look(differing, self._ticks())
@@ -170,7 +170,7 @@ class AgentWatch:
         again = any(state is not None and not state.stamp for state in states.values())
         return _AGAIN_S if again else None, bool(new)
 
-    def _read(self, looked: Looked, path: str) -> Content | None:
+    def _read(self, looked: ScanResult, path: str) -> FileContent | None:
         found = looked.files.get(path)
         return None if found is None else self._files.read(found.resolved)
 
@@ -179,7 +179,7 @@ class AgentWatch:
         name = name_key(self._spec.name)
         return any(firing.trigger is _KIND and name_key(firing.agent) == name for firing in self._firings.due())
 
-    def _new(self, changed: _Set, known: Followed, now: float) -> list[NewFiring]:
+    def _new(self, changed: _Set, known: TriggerRecord, now: float) -> list[NewFiring]:
         """The firings of a change set: one, and one more for what came by too many hops."""
         paths = changed.changed()
         if not paths:
@@ -220,7 +220,7 @@ def _may_have_written(run: ToolRun, touched_at: float | None) -> bool:
     return run.begun_at - _COARSE_S <= touched_at and (run.ended_at is None or touched_at <= run.ended_at + _COARSE_S)
 
 
-def _differing(before: Mapping[str, FileState], looked: Looked) -> frozenset[tuple[str, str | None]]:
+def _differing(before: Mapping[str, FileState], looked: ScanResult) -> frozenset[tuple[str, str | None]]:
     here = {
         (path, found.stamp)
         for path, found in looked.files.items()
@@ -230,15 +230,15 @@ def _differing(before: Mapping[str, FileState], looked: Looked) -> frozenset[tup
     return frozenset(here | gone)
 
 
-def _stored(content: Content | None) -> FileState | None:
+def _stored(content: FileContent | None) -> FileState | None:
     return None if content is None else FileState(content.stamp, content.digest)
 
 
-def _digest(content: Content | None) -> str | None:
+def _digest(content: FileContent | None) -> str | None:
     return None if content is None else content.digest
 
 
-def _came_to(looked: Looked, pause: float | None, *, made: bool = False) -> WatchLook:
+def _came_to(looked: ScanResult, pause: float | None, *, made: bool = False) -> WatchLook:
     problem = None
     if looked.outside:
         problem = (

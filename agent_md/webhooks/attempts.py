@@ -19,7 +19,7 @@ from agent_md.executions.session_interrupts import interrupt_view, unknown_call_
 from agent_md.ports.clock import Clock
 from agent_md.ports.outbox import Outbox
 from agent_md.ports.store import Store
-from agent_md.webhooks.body import body_of, told_in
+from agent_md.webhooks.body import body_of, ids_in
 from agent_md.webhooks.post import NotAllowed, NotSent, Post, Reply
 from agent_md.webhooks.retry_delays import next_attempt
 from agent_md.webhooks.signing import headers_for
@@ -136,7 +136,7 @@ class Attempts:
         if delivery.body is not None:
             return delivery.body
         body = self._new_body(delivery, execution, still_open, unknown)
-        if not self.outbox.freeze(delivery.event_id, body, told=told_in(body)):
+        if not self.outbox.freeze(delivery.event_id, body, told=ids_in(body)):
             raise _Moot("another delivery tells it")
         return body
 
@@ -170,7 +170,7 @@ class Attempts:
         return [chat_message(message) for message in stored]
 
     def _check_news(self, delivery: Delivery, still_open: Set[str], unknown: Set[str]) -> None:
-        told = {delivery.request_id} if delivery.body is None else told_in(delivery.body)
+        told = {delivery.request_id} if delivery.body is None else ids_in(delivery.body)
         match delivery.event:
             case HookEvent.INTERRUPT:
                 if told.isdisjoint(still_open):

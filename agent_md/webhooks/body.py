@@ -11,7 +11,7 @@ from agent_md.executions.deliveries import HookEvent
 from agent_md.executions.execution import Execution
 from agent_md.executions.sessions import SessionStatus, error_of
 
-__all__ = ["body_of", "told_in"]
+__all__ = ["body_of", "ids_in"]
 
 _STATUS = {
     HookEvent.COMPLETED: SessionStatus.IDLE,
@@ -56,7 +56,7 @@ def body_of(
     return json.dumps(body, ensure_ascii=True, separators=(",", ":"))
 
 
-def told_in(body: str) -> frozenset[str]:
+def ids_in(body: str) -> frozenset[str]:
     """What a body tells of: ids of requests, or positions of calls."""
     said = json.loads(body)
     requests = [interrupt["interrupt_id"] for interrupt in said.get("interrupts", ())]

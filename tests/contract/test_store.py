@@ -14,7 +14,7 @@ from agent_md.errors import ConversationWaiting, UnknownExecution
 from agent_md.executions.execution import NewExecution
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.states import EventType, Outcome, Status, TriggerKind
-from agent_md.ports.journal import Ending
+from agent_md.ports.journal import ExecutionEnd
 from agent_md.ports.store import Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import (
@@ -268,10 +268,10 @@ class TestReading:
         asked, (request,) = parked(store, text="Clean up")
         store.record_answers([replace(deny(request), value={"approved": False, "reason": "Größe 5%"})], by="ann")
         failed = begin(store, session_id="b")
-        journal_of(store, failed).finish(Ending(Status.ERROR, error="The model is OVERLOADED"))
+        journal_of(store, failed).finish(ExecutionEnd(Status.ERROR, error="The model is OVERLOADED"))
 
         def found(text: str, **filters: Any) -> list[int]:
-            return [execution.id for execution in store.executions(saying=text, **filters)]
+            return [execution.id for execution in store.executions(containing=text, **filters)]
 
         for said in ("GRÖSSE 5%", "größe 5%", "clean UP", "turn 0", "A.MD", "Run file_read at 0.0?", "FILE_"):
             assert found(said) == [asked.id], said

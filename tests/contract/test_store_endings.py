@@ -14,7 +14,7 @@ from agent_md.executions.execution import Claim, Usage
 from agent_md.executions.ids import RequestId
 from agent_md.executions.positions import Position
 from agent_md.executions.states import CallOutcome, CallState, EventType, Outcome, Status
-from agent_md.ports.journal import Ending, Journal
+from agent_md.ports.journal import ExecutionEnd, Journal
 from agent_md.ports.store import Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import (
@@ -135,7 +135,7 @@ class TestRelease:
 class TestFinish:
     def test_how_it_ended_is_kept(self, store: Store, journal: Journal, clock: ManualClock) -> None:
         clock.advance(7)
-        journal.finish(Ending(Status.ERROR, error="no key", output="half"))
+        journal.finish(ExecutionEnd(Status.ERROR, error="no key", output="half"))
         execution = store.execution(journal.claim.execution_id)
         assert (execution.status, execution.error, execution.output) == (Status.ERROR, "no key", "half")
         assert (execution.finished_at, execution.worker) == (clock.now, None)
@@ -143,7 +143,7 @@ class TestFinish:
     @pytest.mark.parametrize("status", [status for status in Status if status.final])
     def test_the_complete_event_is_the_last(self, store: Store, journal: Journal, status: Status) -> None:
         record(journal, usage=Usage(10, 5, 0.25))
-        journal.finish(Ending(status, error="why", ended_by="cli:me"))
+        journal.finish(ExecutionEnd(status, error="why", ended_by="cli:me"))
         execution = store.execution(journal.claim.execution_id)
         event = store.events(execution.id)[-1]
         assert (event.key, event.type, event.message) == ("complete", EventType.COMPLETE, status.value)
@@ -158,7 +158,7 @@ class TestFinish:
         }
 
     def test_an_output_is_the_final_answer(self, store: Store, journal: Journal) -> None:
-        journal.finish(Ending(Status.SUCCESS, output="42"))
+        journal.finish(ExecutionEnd(Status.SUCCESS, output="42"))
         final, complete = store.events(journal.claim.execution_id)[-2:]
         assert (final.key, final.type, final.message, final.data) == ("final", EventType.FINAL_ANSWER, "42", {})
         assert complete.type is EventType.COMPLETE
@@ -174,14 +174,14 @@ class TestFinish:
             (Position(0, 0), CallState.UNKNOWN, CallOutcome.UNKNOWN, "It may have run"),
             (Position(0, 1), CallState.FINISHED, CallOutcome.NOT_RUN, "Not executed"),
         )
-        journal.finish(Ending(Status.ABORTED, closings=closings))
+        journal.finish(ExecutionEnd(Status.ABORTED, closings=closings))
         calls = store.calls(journal.claim.execution_id)
         assert [(call.position, call.state, call.outcome, call.result) for call in calls] == list(closings)
 
     def test_the_event_of_a_closed_call(self, store: Store, journal: Journal) -> None:
         record(journal, calls=[proposal()])
         closing = (FIRST, CallState.FINISHED, CallOutcome.NOT_RUN, "Not executed")
-        journal.finish(Ending(Status.ABORTED, closings=(closing,)))
+        journal.finish(ExecutionEnd(Status.ABORTED, closings=(closing,)))
         execution_id = journal.claim.execution_id
         result = store.events(execution_id)[-2]
         assert (result.key, result.type, result.message) == ("result:0.0", EventType.TOOL_RESULT, "Not executed")
@@ -207,7 +207,7 @@ class TestFinish:
         finish_call(journal, text="first")
         before = store.calls(journal.claim.execution_id)
         closing = (FIRST, CallState.UNKNOWN, CallOutcome.UNKNOWN, "second")
-        journal.finish(Ending(Status.ABORTED, closings=(closing,)))
+        journal.finish(ExecutionEnd(Status.ABORTED, closings=(closing,)))
         assert store.calls(journal.claim.execution_id) == before
         assert types_of(store, journal.claim.execution_id).count("tool_result") == 1
 
@@ -217,7 +217,7 @@ class TestFinish:
     ) -> None:
         ids = ask(journal, count=2)
         store.record_answers([approve(ids[0])], by="her")
-        journal.finish(Ending(Status.ABORTED, ended_by=ended_by))
+        journal.finish(ExecutionEnd(Status.ABORTED, ended_by=ended_by))
         answered, cancelled = (request.answer for request in store.requests(journal.claim.execution_id))
         assert answered is not None
         assert cancelled is not None

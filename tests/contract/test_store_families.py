@@ -14,7 +14,7 @@ from agent_md.executions.positions import Position
 from agent_md.executions.requests import PathStep
 from agent_md.executions.sessions import SessionStatus
 from agent_md.executions.states import CallState, EventType, Outcome, Status, TriggerKind
-from agent_md.ports.journal import Ending, Journal
+from agent_md.ports.journal import ExecutionEnd, Journal
 from agent_md.ports.store import NewAnswer, Store
 from tests.support.scenes import SPEC, W1, W2, ai, begin, gate_request, human, journal_of, proposal, types_of
 from tests.support.workers import FakeWorkers
@@ -81,7 +81,7 @@ def test_a_child_belongs_to_the_worker_of_a_journal_that_keeps_its_family(store:
     assert child is not None
     assert (child.status, child.worker, child.epoch) == (Status.RUNNING, W1, 1)
     assert journal.park([frozenset({child_wait(child.id)})])
-    store.journal(_claim(store, child), keeps_family=True).finish(Ending(Status.SUCCESS, output="done"))
+    store.journal(_claim(store, child), keeps_family=True).finish(ExecutionEnd(Status.SUCCESS, output="done"))
     parent = store.execution(root.id)
     assert (parent.status, parent.worker, parent.epoch) == (Status.RUNNING, W1, 2)
 
@@ -138,7 +138,7 @@ def test_the_end_of_a_child_queues_its_parent_and_is_told(store: Store) -> None:
     assert two is not None
     waits = [frozenset({child_wait(one.id)}), frozenset({child_wait(two.id)})]
     assert journal.park(waits)
-    drive(store, one).finish(Ending(Status.ERROR, error="no luck"))
+    drive(store, one).finish(ExecutionEnd(Status.ERROR, error="no luck"))
     parent = store.execution(root.id)
     assert (parent.status, parent.parked) == (Status.QUEUED, False)
     (told,) = [event for event in store.events(root.id) if event.type is EventType.CHILD_ENDED]
@@ -152,7 +152,7 @@ def test_a_parent_that_works_is_not_taken_from_its_worker_by_the_end_of_a_child(
     journal = calling(store, root, FIRST)
     child = store.child(root.id, FIRST)
     assert child is not None
-    drive(store, child).finish(Ending(Status.SUCCESS, output="done"))
+    drive(store, child).finish(ExecutionEnd(Status.SUCCESS, output="done"))
     assert (store.execution(root.id).worker, store.execution(root.id).epoch) == (W1, 1)
     assert not journal.park([frozenset({child_wait(child.id)})])
 
@@ -219,7 +219,7 @@ def test_a_cancellation_goes_down(store: Store) -> None:
     assert [x.id for x in store.abandoned()] == [root.id, child.id]
     claim = store.claim(child.id, W2)
     assert claim is not None
-    store.journal(claim).finish(Ending(Status.ABORTED, ended_by="somebody"))
+    store.journal(claim).finish(ExecutionEnd(Status.ABORTED, ended_by="somebody"))
     assert store.execution(root.id).status is Status.QUEUED
 
 
@@ -228,11 +228,11 @@ def test_the_end_of_a_parent_cancels_what_it_has_called(store: Store) -> None:
     journal = calling(store, root, FIRST)
     child = store.child(root.id, FIRST)
     assert child is not None
-    journal.finish(Ending(Status.TIMEOUT, error="too long"))
+    journal.finish(ExecutionEnd(Status.TIMEOUT, error="too long"))
     assert store.execution(child.id).cancelled_by == "policy"
     claim = store.claim(child.id, W1)
     assert claim is not None
-    store.journal(claim).finish(Ending(Status.ABORTED))
+    store.journal(claim).finish(ExecutionEnd(Status.ABORTED))
     assert store.execution(root.id).status is Status.TIMEOUT
 
 
@@ -258,7 +258,7 @@ def test_a_retraction_does_not_undo_the_end_of_a_child(store: Store) -> None:
     child = store.child(root.id, FIRST)
     assert child is not None
     assert journal.park([frozenset({child_wait(child.id)}), frozenset({request.id})])
-    drive(store, child).finish(Ending(Status.SUCCESS, output="done"))
+    drive(store, child).finish(ExecutionEnd(Status.SUCCESS, output="done"))
     store.record_answers([NewAnswer(request.id, Outcome.APPROVED, {"approved": True})], by="somebody")
     store.retract(request.id, by="somebody")
     assert store.execution(root.id).status is Status.QUEUED

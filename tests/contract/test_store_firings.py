@@ -9,7 +9,7 @@ import pytest
 
 from agent_md.errors import ConversationWaiting, FiringDecided
 from agent_md.executions.execution import Execution, NewExecution
-from agent_md.executions.firings import Firing, FiringState, Followed, NewFiring
+from agent_md.executions.firings import Firing, FiringState, NewFiring, TriggerRecord
 from agent_md.executions.states import TriggerKind
 from agent_md.ports.store import Store
 from tests.support.clock import ManualClock
@@ -29,20 +29,20 @@ def start(store: Store, firing: Firing) -> Execution:
 
 def test_a_trigger_begins_when_it_is_first_followed(store: Store, clock: ManualClock) -> None:
     first = store.firings.follow("Writer", SCHEDULE, "a")
-    assert first == Followed(clock.now, clock.now)
+    assert first == TriggerRecord(clock.now, clock.now)
     clock.advance(10)
     assert store.firings.follow("writer", SCHEDULE, "a") == first
     assert store.firings.followed("WRITER", SCHEDULE, "a") == first
     assert store.firings.followed("writer", SCHEDULE, "b") is None
     assert store.firings.followed("writer", TriggerKind.WATCH, "a") is None
-    assert store.firings.follow("writer", SCHEDULE, "b") == Followed(clock.now, clock.now)
+    assert store.firings.follow("writer", SCHEDULE, "b") == TriggerRecord(clock.now, clock.now)
 
 
 def test_its_firings_are_added_with_the_step_of_its_position(store: Store) -> None:
     at = store.firings.follow("writer", SCHEDULE, "a").looked_at
     assert store.firings.advance("writer", SCHEDULE, after=at, upto=at + 5, new=[new("1"), new("2", reason="missed")])
     assert not store.firings.advance("writer", SCHEDULE, after=at, upto=at + 6, new=[new("3")])
-    assert store.firings.follow("writer", SCHEDULE, "a") == Followed(at, at + 5)
+    assert store.firings.follow("writer", SCHEDULE, "a") == TriggerRecord(at, at + 5)
     assert [(f.key, f.state, f.reason) for f in store.firings.listed()] == [
         ("2", FiringState.SKIPPED, "missed"),
         ("1", FiringState.DUE, None),
@@ -136,6 +136,6 @@ def test_of_the_skipped_ones_the_newest_of_each_agent_can_be_kept(store: Store) 
     assert [firing.key for firing in store.firings.listed(agent="Writer")] == ["11", "10", "due", "started"]
     assert store.firings.listed(agent="reader") == [other]
     assert [firing.id for firing in store.firings.due()] == [due.id]
-    assert store.firings.follow("writer", SCHEDULE, "a") == Followed(at, at + 12)
+    assert store.firings.follow("writer", SCHEDULE, "a") == TriggerRecord(at, at + 12)
     assert store.firings.add(new("next")).id > newest
     assert start(store, due).id == 2

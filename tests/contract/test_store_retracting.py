@@ -12,7 +12,7 @@ from agent_md.errors import AnswerRetracted, NothingToRetract, NotRetractable, U
 from agent_md.executions.grants import GrantEnd, GrantScope, NewGrant
 from agent_md.executions.ids import RequestId
 from agent_md.executions.states import CallOutcome, CallState, EventType, Outcome, RequestKind, RequestSource, Status
-from agent_md.ports.journal import Ending, Journal
+from agent_md.ports.journal import ExecutionEnd, Journal
 from agent_md.ports.store import NewAnswer, Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import (
@@ -304,7 +304,7 @@ class TestRefused:
             journal.put_back(FIRST, CallState.PROPOSED)
         elif then == "ended":
             closed = (FIRST, CallState.FINISHED, CallOutcome.NOT_RUN, "not executed")
-            journal.finish(Ending(Status.ABORTED, error="limit", closings=(closed,)))
+            journal.finish(ExecutionEnd(Status.ABORTED, error="limit", closings=(closed,)))
         before = snapshot(store, journal.claim.execution_id)
         with pytest.raises(NotRetractable):
             store.retract(asked, by="me")

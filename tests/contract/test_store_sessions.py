@@ -23,7 +23,7 @@ from agent_md.executions.ids import ExecutionId, RequestId
 from agent_md.executions.positions import Position
 from agent_md.executions.sessions import SessionStatus
 from agent_md.executions.states import CallOutcome, CallState, Status, TriggerKind
-from agent_md.ports.journal import Ending
+from agent_md.ports.journal import ExecutionEnd
 from agent_md.ports.store import Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import (
@@ -166,7 +166,7 @@ def test_a_failed_turn_stays_if_one_of_its_calls_had_started(store: Store, outco
     journal = journal_of(store, start(store, "delete it"))
     record(journal, calls=[proposal()])
     closing = (Position(0, 0), CallState.FINISHED, outcome, "closed")
-    journal.finish(Ending(Status.ERROR, error="no model", closings=(closing,)))
+    journal.finish(ExecutionEnd(Status.ERROR, error="no model", closings=(closing,)))
     expected = ["delete it", "turn 0", "closed"] if stays else []
     assert texts(store.sessions.messages("writer", "s")) == expected
     assert seen(store, start(store, "next")) == [*expected, "next"]

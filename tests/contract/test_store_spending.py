@@ -15,7 +15,7 @@ from agent_md.executions.costs import Cost, CostBy
 from agent_md.executions.execution import Execution, NewExecution, Usage
 from agent_md.executions.spending import Budget, DayLimit, RefusalKind, Scope, Verdict
 from agent_md.executions.states import Status, TriggerKind
-from agent_md.ports.journal import Ending, Journal
+from agent_md.ports.journal import ExecutionEnd, Journal
 from agent_md.ports.store import Store
 from tests.support.clock import ManualClock
 from tests.support.scenes import SPEC, W1, W2, begin, human, journal_of, parked, record
@@ -70,7 +70,7 @@ class TestAReservation:
         one, two, three = journal_of(store, execution), driving(store), driving(store)
         assert {one.reserve(DAY).verdict, two.reserve(DAY).verdict} == {Verdict.FITS}
         if how == "finish":
-            one.finish(Ending(Status.ERROR, error="no"))
+            one.finish(ExecutionEnd(Status.ERROR, error="no"))
         else:
             one.release()
         if how == "claim":

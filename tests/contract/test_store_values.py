@@ -9,7 +9,7 @@ import pytest
 
 from agent_md.executions.execution import Usage
 from agent_md.executions.states import Status
-from agent_md.ports.journal import Ending, Journal
+from agent_md.ports.journal import ExecutionEnd, Journal
 from agent_md.ports.store import Store
 from tests.support.scenes import (
     FIRST,
@@ -43,7 +43,7 @@ class TestValues:
         )
         journal.record_model_step(0, ai(STRANGE), STRANGE, Usage(), [call])
         finish_call(journal, text=STRANGE)
-        journal.finish(Ending(Status.ERROR, error=STRANGE, output=STRANGE, ended_by=STRANGE))
+        journal.finish(ExecutionEnd(Status.ERROR, error=STRANGE, output=STRANGE, ended_by=STRANGE))
         ended = store.execution(execution.id)
         assert (ended.agent, ended.session_id, ended.error, ended.output) == (STRANGE,) * 4
         assert [e.id for e in store.executions(agent=STRANGE, session_id=STRANGE)] == [execution.id]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.support.agent_folder import AgentFolder
-from tests.support.provider_server import saying
+from tests.support.provider_server import containing
 from tests.support.providers import KEY, KEYS, PROVIDERS, model_at, provider_server
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_no_address_that_is_asked(folder: AgentFolder, provider: str) -> None:
-    with provider_server(provider, [saying("Hi.")]) as server:
+    with provider_server(provider, [containing("Hi.")]) as server:
         model = model_at(provider, server.url.replace("//", "//ann:${WORD}@"))
         (folder.path / "agents/bot.md").write_text(
             f"---\nmodel: {{provider: {model.provider}, name: {model.name}, base_url: '{model.base_url}'}}\n---\nHi.\n"

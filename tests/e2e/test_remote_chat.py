@@ -63,7 +63,7 @@ def leave(terminal: ForkedTerminal) -> None:
     assert terminal.exit_code() == 0
 
 
-def talk_of(way: Relay, served: Server, agent: str = "worker") -> Talk:
+def conversation_of(way: Relay, served: Server, agent: str = "worker") -> Talk:
     """The session in which the first message was sent by this way."""
     way.until_asked(f"POST /agents/{agent}/sessions/")
     (path, *_) = [asked for asked in way.requests if asked.endswith("/messages")]
@@ -85,7 +85,7 @@ class TestOnATerminal:
             terminal.send_line("no, not B")
             leave(terminal)
             screen = times_out(on_screen(terminal, 160))
-        talk = talk_of(way, served)
+        talk = conversation_of(way, served)
         assert screen == (
             f"▶ Chat with worker  {way.url}/agents/worker\n"
             f"  Session {talk.id}; /help helps, /exit ends\n"
@@ -138,7 +138,7 @@ class TestOnATerminal:
             say(terminal, "one more")
             terminal.expect("✅ It was decided.")
             leave(terminal)
-        assert talk_of(way, served).texts()[-2:] == ["did A", "It was decided."]
+        assert conversation_of(way, served).texts()[-2:] == ["did A", "It was decided."]
 
     def test_it_asks_the_server_no_more_than_it_must(self, served: Server, way: Relay) -> None:
         with chat(way) as terminal:
@@ -146,9 +146,9 @@ class TestOnATerminal:
             terminal.expect("[y/N]: ")
             terminal.send_line("y")
             say(terminal, "soon")
-            talk_of(way, served).open_gate(served.workspace)
+            conversation_of(way, served).open_gate(served.workspace)
             leave(terminal)
-        session = f"{SESSIONS}/{talk_of(way, served).id}"
+        session = f"{SESSIONS}/{conversation_of(way, served).id}"
         turn = [f"POST {session}/messages", f"GET {session}?wait=true&timeout=30"]
         assert way.requests == [
             f"POST {SESSIONS}",
@@ -175,7 +175,7 @@ class TestOnATerminal:
             terminal.expect(f"  → {folder.path}/notes.txt (")
             terminal.expect("\n  -old\n  +new\\u202e\n")
             terminal.expect("[y/N]: ")
-            (asked,) = talk_of(way, served, "writer").get().body["interrupts"]
+            (asked,) = conversation_of(way, served, "writer").get().body["interrupts"]
             assert set(asked["payload"]) == {"type", "tool_name", "tool_args"}
             assert asked["preview"]["resolved"] == f"{folder.path}/notes.txt"
             terminal.send_line("y")
@@ -222,7 +222,7 @@ class TestOnATerminal:
             terminal.send_line("2")
             terminal.expect("✅ Thanks.")
             leave(terminal)
-        assert "Ann blue" in talk_of(way, served).texts()
+        assert "Ann blue" in conversation_of(way, served).texts()
 
     def test_everything_is_shown_and_arguments_are_edited(self, served: Server, way: Relay) -> None:
         with chat(way) as terminal:
@@ -240,7 +240,7 @@ class TestOnATerminal:
             terminal.send_line("y")
             terminal.expect("✅ It was decided.")
             leave(terminal)
-        said = talk_of(way, served).texts()
+        said = conversation_of(way, served).texts()
         assert "The user edited the arguments of this call before approving it. did AB" in said
 
     def test_an_interrupt_of_a_type_that_nobody_knows(self, served: Server, way: Relay) -> None:
@@ -257,7 +257,7 @@ class TestOnATerminal:
             terminal.send_line('{"at": 1}')
             terminal.expect("✅ There.")
             leave(terminal)
-        assert '{"at": 1}' in talk_of(way, served).texts()
+        assert '{"at": 1}' in conversation_of(way, served).texts()
 
     def test_turns_that_fail_are_shown_and_the_chat_goes_on(self, way: Relay) -> None:
         with chat(way) as terminal:
@@ -274,7 +274,7 @@ class TestOnATerminal:
             terminal.send("\x03")
             assert terminal.exit_code() == 130
             assert "working" not in on_screen(terminal, 160)
-        talk_of(way, served).delete()
+        conversation_of(way, served).delete()
 
 
 class TestAnsweredElsewhere:
@@ -283,7 +283,7 @@ class TestAnsweredElsewhere:
         with chat(way) as terminal:
             say(terminal, "one thing")
             terminal.expect("[y/N]: ")
-            talk = talk_of(way, served)
+            talk = conversation_of(way, served)
             (interrupt,) = talk.get().body["interrupts"]
             assert talk.resume(interrupt, {"approved": approved}).status == 200
             terminal.expect("Withdrawn: it was answered elsewhere, expired or was cancelled\n")
@@ -294,7 +294,7 @@ class TestAnsweredElsewhere:
         with chat(way) as terminal:
             say(terminal, "two")
             terminal.expect('{"key": "A"} [y/N]: ')
-            talk = talk_of(way, served)
+            talk = conversation_of(way, served)
             first, _ = talk.get().body["interrupts"]
             talk.resume(first, {"approved": False})
             terminal.expect('{"key": "B"} [y/N]: ')
@@ -307,7 +307,7 @@ class TestAnsweredElsewhere:
         with chat(way) as terminal:
             say(terminal, "two")
             terminal.expect('{"key": "A"} [y/N]: ')
-            talk = talk_of(way, served)
+            talk = conversation_of(way, served)
             _, second = talk.get().body["interrupts"]
             talk.resume(second, {"approved": True})
             terminal.send_line("y")
@@ -319,7 +319,7 @@ class TestAnsweredElsewhere:
         with chat(way) as terminal:
             say(terminal, "one")
             terminal.expect("[y/N]: ")
-            assert talk_of(way, served).delete().status == 204
+            assert conversation_of(way, served).delete().status == 204
             terminal.expect("or it was deleted")
             assert terminal.exit_code() == 2
             assert "goes on with" not in terminal.screen
@@ -327,7 +327,7 @@ class TestAnsweredElsewhere:
     def test_the_session_is_deleted_in_a_turn(self, served: Server, way: Relay) -> None:
         with chat(way) as terminal:
             say(terminal, "slow")
-            talk = talk_of(way, served)
+            talk = conversation_of(way, served)
             talk.until_driven()
             talk.delete()
             terminal.expect("or it was deleted")
@@ -337,7 +337,7 @@ class TestAnsweredElsewhere:
         with chat(way) as terminal:
             say(terminal, "Hi")
             ready(terminal)
-            talk_of(way, served).delete()
+            conversation_of(way, served).delete()
             terminal.send_line("More")
             terminal.expect("or it was deleted. Your message was not sent")
             assert terminal.exit_code() == 2
@@ -346,7 +346,7 @@ class TestAnsweredElsewhere:
         with chat(way) as terminal:
             say(terminal, "Hi")
             ready(terminal)
-            talk = talk_of(way, served)
+            talk = conversation_of(way, served)
             assert talk.say("one").status == 202
             terminal.send_line("Me too")
             terminal.expect("The session is busy: ")
@@ -374,14 +374,14 @@ class TestConnections:
                 terminal.expect("the server answers again\n")
                 terminal.expect("✅ It was decided.")
                 leave(terminal)
-                assert "did A" in talk_of(way, again).texts()
+                assert "did A" in conversation_of(way, again).texts()
             assert terminal.screen.count("trying again") == 1
 
     def test_the_server_is_killed_while_the_model_works(self, world: World) -> None:
         served = Server(world.workspace)
         with relay(Path(served.address["socket"])) as way, chat(way) as terminal:
             say(terminal, "slow")
-            talk_of(way, served).until_driven()
+            conversation_of(way, served).until_driven()
             served.kill()
             terminal.expect("trying again")
             script = world.workspace / "agents/_config/scripts/worker.yaml"
@@ -393,7 +393,7 @@ class TestConnections:
     def test_a_proxy_that_cuts_what_takes_long_is_not_worth_a_word(self, served: Server, way: Relay) -> None:
         with chat(way) as terminal:
             say(terminal, "slow")
-            talk = talk_of(way, served)
+            talk = conversation_of(way, served)
             poll = f"GET {SESSIONS}/{talk.id}"
             way.until_asked(f"{poll}?wait=true")
             way.cut()
@@ -417,7 +417,7 @@ class TestLeaving:
         with chat(way) as terminal:
             say(terminal, "one")
             terminal.expect("[y/N]: ")
-            talk = talk_of(way, served)
+            talk = conversation_of(way, served)
             terminal.send(key)
             terminal.expect(f"session {talk.id} waits for an answer\n")
             terminal.expect(
@@ -438,7 +438,7 @@ class TestLeaving:
     def test_a_turn_goes_on(self, served: Server, way: Relay, number: signal.Signals, code: int) -> None:
         with chat(way) as terminal:
             say(terminal, "slow")
-            talk = talk_of(way, served)
+            talk = conversation_of(way, served)
             way.until_asked(f"GET {SESSIONS}/{talk.id}")
             terminal.signal(number)
             terminal.expect(f"session {talk.id}: the turn goes on without this terminal\n")
@@ -509,7 +509,7 @@ class TestPiped:
         folder.agent("bot", [{"text": "Hello."}])
         with Server(folder.path) as served, relay(Path(served.address["socket"])) as way:
             ended = Piped(folder, "bot", "--url", way.url).end("Hi\n\nHi again\n")
-            talk = talk_of(way, served, "bot")
+            talk = conversation_of(way, served, "bot")
         assert (ended.code, times_out(ended.out)) == (0, "TT:TT:TT bot ✅ Hello.\n" * 2)
         assert f"agentmd chat --url {way.url}/agents/bot --session {talk.id}\n" in ended.err
 
@@ -520,7 +520,7 @@ class TestPiped:
 
     def test_a_question_ends_it_unanswered(self, served: Server, way: Relay, tmp_path: Path) -> None:
         ended = Piped(AgentFolder(tmp_path / "none"), "worker", "--url", way.url).end("two\ny\n")
-        talk = talk_of(way, served)
+        talk = conversation_of(way, served)
         assert (ended.code, ended.out) == (3, "")
         assert '? Confirm danger {"key": "A"}\n? Confirm danger {"key": "B"}\n' in ended.err
         waits = f"session {talk.id} waits for an answer\nWhat follows on standard input was not sent.\n"

@@ -247,9 +247,9 @@ class TestDeletion:
         store = talking.store()
         with closing(store), ThreadPoolExecutor(1) as pool:
             for talk in talks:
-                saying = pool.submit(talk.say, "hello")
+                containing = pool.submit(talk.say, "hello")
                 store.sessions.delete("worker", talk.id, by="ttl")
-                assert saying.result().status in (202, 404)
+                assert containing.result().status in (202, 404)
         assert [talk.get().status for talk in talks] == [404] * 40
 
     def test_while_it_waits_and_every_place_is_taken(self, tmp_path: Path) -> None:

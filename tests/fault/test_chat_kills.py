@@ -10,7 +10,7 @@ import pytest
 
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.states import CallOutcome, Status
-from agent_md.graph.message_order import provider_shape
+from agent_md.graph.message_order import provider_order
 from agent_md.graph.messages import from_stored
 from tests.support.agent_folder import AgentFolder
 from tests.support.driving import KIT
@@ -55,7 +55,7 @@ def check(folder: AgentFolder) -> None:
         assert {turn.status for turn in turns} == {Status.SUCCESS}
         messages = from_stored(store.seed(turns[-1].id))
         calls = [call for turn in turns for call in store.calls(ExecutionId(turn.id))]
-    check_provider_shape(provider_shape(messages))
+    check_provider_shape(provider_order(messages))
     said = [str(message.content) for message in messages if message.type == "human"]
     assert said == [word for word in TURNS if word in said]
     assert said[-1] == "three"

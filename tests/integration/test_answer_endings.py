@@ -21,7 +21,7 @@ from agent_md.models.finish_reasons import REASONS, EndKind, cut_reason
 from agent_md.models.streaming import stream_answer
 from tests.support.driving import Replies, Workspace, call, turn
 from tests.support.gemini import Turn
-from tests.support.provider_server import Answer, calling, saying
+from tests.support.provider_server import Answer, calling, containing
 from tests.support.providers import KEY, KEYS, model_at, provider_server
 
 CLIENTS = {
@@ -47,7 +47,7 @@ TOOLS = [{"type": "function", "function": {"name": "plain", "description": "A to
 @asynccontextmanager
 async def asking(provider: str) -> AsyncIterator[Callable[[Answer], Awaitable[AIMessage]]]:
     """The real client of a provider: what it makes of an answer that its server gives."""
-    with provider_server(provider, [saying("")]) as server:
+    with provider_server(provider, [containing("")]) as server:
         ref = model_at(provider, server.url)
         model = make_chat_model(ref, RunSettings(), environ={KEYS[provider]: KEY}, scripts_dir=Path("none"))
         bound = model.bind_tools(TOOLS)
@@ -86,7 +86,7 @@ async def test_an_answer_that_was_cut_before_it_said_anything_is_a_failure(provi
         for reason in [reason for reason, kind in reasons_of(provider) if kind is EndKind.CUT]:
             words = f"cut before there was anything in it, finish reason {reason}"
             with pytest.raises(ProviderFailure, match=words) as caught:
-                await ask(saying("", thinking="Hmm." if provider != "google" else "", reason=reason))
+                await ask(containing("", thinking="Hmm." if provider != "google" else "", reason=reason))
             assert not caught.value.transient
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.driving import Workspace
-from tests.support.provider_server import saying
+from tests.support.provider_server import containing
 from tests.support.providers import KEY, KEYS, model_at, provider_server
 
 
@@ -25,7 +25,7 @@ def system_of(body: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("provider", ["google", "openai", "responses", "anthropic", "ollama"])
 def test_the_system_message_of_each_provider_ends_with_it(tmp_path: Path, provider: str) -> None:
-    with provider_server(provider, [saying("Done.")]) as server:
+    with provider_server(provider, [containing("Done.")]) as server:
         ref = model_at(provider, server.url)
         work = Workspace(tmp_path / "ws", environ={KEYS[provider]: KEY})
         work.agent(

@@ -16,7 +16,7 @@ from agent_md.errors import ConversationBusy, ConversationWaiting
 from agent_md.executions.execution import Execution
 from agent_md.executions.history import LONGEST_RESULT
 from agent_md.executions.states import CallState, Status, TriggerKind
-from agent_md.graph.message_order import provider_shape
+from agent_md.graph.message_order import provider_order
 from agent_md.graph.messages import from_stored
 from tests.support.clock import ManualClock
 from tests.support.driving import Replies, Turn, Workspace, call, turn
@@ -239,7 +239,7 @@ class TestProviderData:
         ids = [c["id"] for m in work.histories[-1] if isinstance(m, AIMessage) for c in m.tool_calls]
         assert ids == ["0", "1", "0_2", "1_2", "0_3", "1_3"]
         stored = work.app.store.sessions.messages("worker", "s")
-        check_provider_shape(provider_shape(from_stored(stored))[:-1])
+        check_provider_shape(provider_order(from_stored(stored))[:-1])
 
     @pytest.mark.parametrize("lose_checkpoints", [False, True])
     def test_gemini_gets_every_part_again_byte_by_byte(self, tmp_path: Path, lose_checkpoints: bool) -> None:

@@ -20,7 +20,7 @@ from tests.support.agent_folder import AgentFolder, call
 from tests.support.driving import Workspace
 from tests.support.many_executions import age
 from tests.support.processes import preload
-from tests.support.provider_server import calling, saying
+from tests.support.provider_server import calling, containing
 from tests.support.providers import KEY, KEYS, provider_server
 from tests.support.waiting import until
 
@@ -93,7 +93,7 @@ def test_a_real_client_with_a_price_but_no_turn_before_keeps_the_limit_too(tmp_p
     folder.mkdir()
     (folder / "config.yaml").write_text("prices: prices.yaml\n")
     (folder / "prices.yaml").write_text("prices: {openai/some-model: {input: 1, output: 1000}}\n")
-    with provider_server("openai", [saying("Done.", input_tokens=1, output_tokens=100)]) as server:
+    with provider_server("openai", [containing("Done.", input_tokens=1, output_tokens=100)]) as server:
         work = Workspace(folder, environ={KEYS["openai"]: KEY})
         work.agent(
             f"settings: {{max_cost_usd_per_day: 0.25{settings}}}",
@@ -263,7 +263,7 @@ def test_a_limit_without_a_price_is_said_not_to_hold(folder: AgentFolder, comman
 
 def test_an_execution_without_a_price_asks_no_model_once_the_workspace_has_a_limit(tmp_path: Path) -> None:
     """It began before; what it would cost nobody knows, so it is not made, and others go on."""
-    with provider_server("openai", [calling(("file_delete", {"path": "a.txt"})), saying("Done.")]) as server:
+    with provider_server("openai", [calling(("file_delete", {"path": "a.txt"})), containing("Done.")]) as server:
         work = Workspace(tmp_path / "ws", environ={KEYS["openai"]: KEY})
         work.write("a.txt")
         work.agent(model=f"{{provider: openai, name: some-model, base_url: '{server.url}'}}")

@@ -18,7 +18,7 @@ from agent_md.models.factory import close_model, make_chat_model
 from agent_md.models.history_format import for_model
 from agent_md.models.images import refuse_images, takes_images
 from agent_md.models.streaming import stream_answer
-from tests.support.provider_server import saying
+from tests.support.provider_server import containing
 from tests.support.providers import KEY, KEYS, PROVIDERS, model_at, provider_server
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 30).decode()
@@ -43,7 +43,7 @@ SEEING = {
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_it_is_sent(provider: str) -> None:
     stored = human_message({"role": "user", "base64_image": PNG}, "What is this?", "human:1")
-    with provider_server(provider, [saying("A dot.")]) as server:
+    with provider_server(provider, [containing("A dot.")]) as server:
         ref = replace(model_at(provider, server.url), name=SEEING[provider])
         model = make_chat_model(ref, RunSettings(), environ={KEYS[provider]: KEY}, scripts_dir=Path("none"))
         try:

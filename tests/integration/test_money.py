@@ -14,11 +14,11 @@ from agent_md.executions.states import Status
 from tests.support.agent_folder import AgentFolder
 from tests.support.driving import Workspace
 from tests.support.processes import preload
-from tests.support.provider_server import Answer, ProviderServer, calling, saying
+from tests.support.provider_server import Answer, ProviderServer, calling, containing
 from tests.support.providers import KEY, KEYS, provider_process, provider_server
 
 CALL = calling(("plain", {"key": "U"}), input_tokens=1_000_000, output_tokens=100_000, cached_tokens=400_000)
-DONE = saying("All done.", input_tokens=10, output_tokens=10)
+DONE = containing("All done.", input_tokens=10, output_tokens=10)
 PRICE = "{input: 1, output: 10, cached_input: 0.1}"
 
 
@@ -122,7 +122,7 @@ def test_the_command_line_shows_it(tmp_path: Path) -> None:
     work = AgentFolder(tmp_path / "ws")
     work.file("config.yaml", "prices: prices.yaml\n")
     work.file("prices.yaml", "prices: {anthropic/cheap: {input: 1000, output: 5000}}\n")
-    answers = [saying("Done.", input_tokens=100, output_tokens=10)] * 2
+    answers = [containing("Done.", input_tokens=100, output_tokens=10)] * 2
     with provider_process("anthropic", answers, tmp_path) as (url, _):
         for name in ("cheap", "unheard-of"):
             model = f"model: {{provider: anthropic, name: {name}, base_url: '{url}'}}"

@@ -28,7 +28,7 @@ from agent_md.models.failures import ProviderFailure
 from agent_md.models.history_format import for_model
 from agent_md.models.retry import RetryPolicy, call_with_retry
 from agent_md.models.streaming import stream_answer
-from tests.support.provider_server import Failure, Received, calling, saying
+from tests.support.provider_server import Failure, Received, calling, containing
 from tests.support.providers import KEY, KEYS, PROVIDERS, model_at, provider_server
 
 NEW = tuple(provider for provider in PROVIDERS if provider != "google")
@@ -107,7 +107,7 @@ def results(answer: AIMessage) -> list[ToolMessage]:
 class TestAnAnswer:
     async def test_streams_and_is_counted_once(self, provider: str) -> None:
         pieces: list[str] = []
-        spoken = saying("One two three.", input_tokens=40, output_tokens=9)
+        spoken = containing("One two three.", input_tokens=40, output_tokens=9)
         with provider_server(provider, [spoken]) as server:
             async with client(provider, server.url, on_text=pieces.append) as ask:
                 answer = await ask(HELLO)
@@ -128,7 +128,7 @@ class TestAnAnswer:
         assert answer.text == "Let me see. "
 
     async def test_equals_its_stored_form_and_is_taken_back_by_the_provider(self, provider: str) -> None:
-        with provider_server(provider, [TWO, saying("Done.")]) as server:
+        with provider_server(provider, [TWO, containing("Done.")]) as server:
             async with client(provider, server.url) as ask:
                 answer = await ask(HELLO)
             assert stored([answer]) == [answer]
@@ -146,7 +146,7 @@ class TestAnAnswer:
     async def test_with_null_or_blank_arguments_is_a_call_without_any(self, provider: str, nothing: str) -> None:
         if provider == "ollama":  # its arguments are an object, or nothing
             nothing = ""
-        with provider_server(provider, [calling(("file_read", {}), raw_args=[nothing]), saying("Done.")]) as server:
+        with provider_server(provider, [calling(("file_read", {}), raw_args=[nothing]), containing("Done.")]) as server:
             async with client(provider, server.url) as ask:
                 answer = await ask(HELLO)
                 assert [call["args"] for call in answer.tool_calls] == [{}]
@@ -157,27 +157,27 @@ class TestAnAnswer:
         with provider_server(other, [TWO]) as server:
             async with client(other, server.url) as ask:
                 answer = await ask(HELLO)
-        with provider_server(provider, [TWO, saying("Done.")]) as server:
+        with provider_server(provider, [TWO, containing("Done.")]) as server:
             async with client(provider, server.url) as ask:
                 final = await ask([*HELLO, answer, *results(answer)])
             assert "Hmm, well then." not in json.dumps(server.bodies[0])
         assert final.text == "Done."
 
     async def test_empty_is_an_answer(self, provider: str) -> None:
-        with provider_server(provider, [saying("")]) as server:
+        with provider_server(provider, [containing("")]) as server:
             async with client(provider, server.url) as ask:
                 answer = await ask(HELLO)
         assert (answer.text, answer.tool_calls) == ("", [])
 
     async def test_a_call_without_its_result_is_noticed_by_the_server(self, provider: str) -> None:
-        with provider_server(provider, [TWO, saying("Done.")]) as server:
+        with provider_server(provider, [TWO, containing("Done.")]) as server:
             async with client(provider, server.url) as ask:
                 answer = await ask(HELLO)
                 with pytest.raises(Exception, match=r"result|response|call that is due"):
                     await ask([*HELLO, answer, results(answer)[0], HumanMessage("And?")])
 
     async def test_schemas_of_tools_are_sent_whole(self, provider: str) -> None:
-        with provider_server(provider, [saying("Hi.")]) as server:
+        with provider_server(provider, [containing("Hi.")]) as server:
             async with client(provider, server.url) as ask:
                 await ask(HELLO)
             tools = server.bodies[0]["tools"]
@@ -186,7 +186,7 @@ class TestAnAnswer:
         assert sent == [SCHEMA, SCHEMA]
 
     async def test_parameters_are_sent_only_where_set(self, provider: str) -> None:
-        with provider_server(provider, [saying("Hi.")]) as server:
+        with provider_server(provider, [containing("Hi.")]) as server:
             async with client(provider, server.url) as ask:
                 await ask(HELLO)
             async with client(provider, server.url, RunSettings(temperature=0.3, max_tokens=77)) as ask:
@@ -202,7 +202,7 @@ class TestAnAnswer:
 
     async def test_cancelled_leaves_nothing_behind(self, provider: str) -> None:
         started = asyncio.Event()
-        with provider_server(provider, [saying("One two three.")]) as server:
+        with provider_server(provider, [containing("One two three.")]) as server:
             async with client(provider, server.url, on_text=lambda piece: started.set()) as ask:
                 task = asyncio.ensure_future(ask(HELLO))
                 task.add_done_callback(lambda _: started.set())
@@ -212,7 +212,7 @@ class TestAnAnswer:
                     await task
 
     async def test_can_be_had_again_by_a_new_client_after_one_was_closed(self, provider: str) -> None:
-        with provider_server(provider, [saying("Hi.")]) as server:
+        with provider_server(provider, [containing("Hi.")]) as server:
             for _ in range(2):
                 async with client(provider, server.url) as ask:
                     assert (await ask(HELLO)).text == "Hi."
@@ -239,7 +239,7 @@ class TestAFailure:
         self, provider: str, failure: Failure
     ) -> None:
         pieces: list[str] = []
-        answers = [saying("One two three.", failures=[failure])]
+        answers = [containing("One two three.", failures=[failure])]
         with provider_server(provider, answers) as server:
             answer, waits = await ask_patiently(
                 provider, server.url, on_text=pieces.append, on_retry=lambda *_: pieces.clear()
@@ -262,7 +262,7 @@ class TestAFailure:
 
     async def test_with_a_time_to_wait_is_waited_for(self, provider: str) -> None:
         failure = Failure(429, headers={"Retry-After": "17"})
-        with provider_server(provider, [saying("Hi.", failures=[failure])]) as server:
+        with provider_server(provider, [containing("Hi.", failures=[failure])]) as server:
             _, waits = await ask_patiently(provider, server.url)
         # Ollama's client keeps no headers of an error.
         assert waits == ([1.0] if provider == "ollama" else [17.0])
@@ -270,7 +270,7 @@ class TestAFailure:
     @pytest.mark.parametrize("status", [400, 401, 403, 404])
     async def test_that_will_not_pass_is_final_and_does_not_tell_the_key(self, provider: str, status: int) -> None:
         failure = Failure(status, "The key {key} is not valid, see https://x.test/?key={key}&a=1")
-        with provider_server(provider, [saying("Hi.", failures=[failure])]) as server:
+        with provider_server(provider, [containing("Hi.", failures=[failure])]) as server:
             with pytest.raises(ModelFailed) as caught:
                 await ask_patiently(provider, server.url)
             assert len(server.requests) == 1
@@ -280,7 +280,7 @@ class TestAFailure:
 
     async def test_the_last_attempt_says_what_failed(self, provider: str) -> None:
         failures = [Failure(503, "The model is overloaded.", "overloaded_error")] * 4
-        with provider_server(provider, [saying("Hi.", failures=failures)]) as server:
+        with provider_server(provider, [containing("Hi.", failures=failures)]) as server:
             with pytest.raises(ModelFailed) as caught:
                 await ask_patiently(provider, server.url)
             assert len(server.requests) == 4
@@ -299,7 +299,7 @@ class TestAFailure:
         if provider == "ollama":  # it has no words for kinds
             return
         failure = Failure(message="No.", kind="invalid_request_error", cut=2, told=True)
-        with provider_server(provider, [saying("Hi.", failures=[failure])]) as server:
+        with provider_server(provider, [containing("Hi.", failures=[failure])]) as server:
             with pytest.raises(ModelFailed, match="invalid_request_error: No"):
                 await ask_patiently(provider, server.url)
             assert len(server.requests) == 1
@@ -316,7 +316,7 @@ FULL = {
 
 @pytest.mark.parametrize("provider", NEW)
 async def test_a_text_cut_by_the_token_limit_is_an_answer(provider: str) -> None:
-    with provider_server(provider, [saying("One two", reason=FULL[provider])]) as server:
+    with provider_server(provider, [containing("One two", reason=FULL[provider])]) as server:
         async with client(provider, server.url) as ask:
             assert (await ask(HELLO)).text == "One two"
 
@@ -327,7 +327,7 @@ async def test_half_the_arguments_are_no_arguments(provider: str, half: str) -> 
     if (provider, half) == ("responses", '["a"]'):
         return
     answer = calling(("file_read", {}), ("file_delete", {}), raw_args=['{"path": "a"}', half], reason=FULL[provider])
-    with provider_server(provider, [answer, saying("Done.")]) as server:
+    with provider_server(provider, [answer, containing("Done.")]) as server:
         async with client(provider, server.url) as ask:
             got = await ask(HELLO)
     assert [(call["name"], call["args"]) for call in got.tool_calls] == [("file_read", {"path": "a"})]
@@ -363,7 +363,7 @@ async def test_line_breaks_in_arguments_are_understood() -> None:
 async def test_an_answer_that_holds_nothing_is_a_failure(
     provider: str, reason: str, words: str, transient: bool
 ) -> None:
-    with provider_server(provider, [saying("", reason=reason)]) as server:
+    with provider_server(provider, [containing("", reason=reason)]) as server:
         async with client(provider, server.url) as ask:
             with pytest.raises(ProviderFailure, match=words) as caught:
                 await ask(HELLO)
@@ -379,8 +379,8 @@ async def test_nothing_goes_where_a_server_sends_us(provider: str, status: int) 
         sending.headers["Location"] = elsewhere.url + received.path
 
     with (
-        provider_server(provider, [saying("Hi.")]) as elsewhere,
-        provider_server(provider, [saying("Hi.", failures=[sending])], there) as server,
+        provider_server(provider, [containing("Hi.")]) as elsewhere,
+        provider_server(provider, [containing("Hi.", failures=[sending])], there) as server,
     ):
         with pytest.raises(ModelFailed, match=f"could not answer: {status}: the server sends elsewhere"):
             await ask_patiently(provider, server.url)
@@ -401,14 +401,14 @@ async def test_odd_turns_of_others_are_taken(provider: str) -> None:
         AIMessage(" \n "),
         HumanMessage("Once more."),
     ]
-    with provider_server(provider, [saying("Hi.")] * 4) as server:
+    with provider_server(provider, [containing("Hi.")] * 4) as server:
         async with client(provider, server.url) as ask:
             assert (await ask(history)).text == "Hi."
 
 
 @pytest.mark.parametrize("provider", NEW)
 async def test_an_empty_answer_is_taken_back(provider: str) -> None:
-    with provider_server(provider, [saying(""), saying("Hi.")]) as server:
+    with provider_server(provider, [containing(""), containing("Hi.")]) as server:
         async with client(provider, server.url) as ask:
             empty = await ask(HELLO)
             assert (await ask(stored([*HELLO, empty, HumanMessage("Well?")]))).text == "Hi."
@@ -416,14 +416,14 @@ async def test_an_empty_answer_is_taken_back(provider: str) -> None:
 
 async def test_an_account_without_money_is_not_asked_again() -> None:
     failure = Failure(429, "You exceeded your current quota.", "insufficient_quota")
-    with provider_server("openai", [saying("Hi.", failures=[failure])]) as server:
+    with provider_server("openai", [containing("Hi.", failures=[failure])]) as server:
         with pytest.raises(ModelFailed, match="could not answer: 429 insufficient_quota: You exceeded"):
             await ask_patiently("openai", server.url)
         assert len(server.requests) == 1
 
 
 async def test_claude_gets_its_thoughts_back_and_the_server_would_notice() -> None:
-    with provider_server("anthropic", [TWO, saying("Done.")]) as server:
+    with provider_server("anthropic", [TWO, containing("Done.")]) as server:
         async with client("anthropic", server.url) as ask:
             answer = await ask(HELLO)
             await ask(stored([*HELLO, answer, *results(answer)]))
@@ -436,7 +436,7 @@ async def test_claude_gets_its_thoughts_back_and_the_server_would_notice() -> No
 
 
 async def test_a_call_of_claude_under_another_id_is_sent_once() -> None:
-    with provider_server("anthropic", [replace(TWO, thinking=""), saying("Done.")]) as server:
+    with provider_server("anthropic", [replace(TWO, thinking=""), containing("Done.")]) as server:
         async with client("anthropic", server.url) as ask:
             answer = await ask(HELLO)
             answer.tool_calls[0]["id"] = "call_0_0"
@@ -444,7 +444,7 @@ async def test_a_call_of_claude_under_another_id_is_sent_once() -> None:
 
 
 async def test_openai_gets_its_encrypted_thoughts_back_and_the_server_would_notice() -> None:
-    with provider_server("responses", [TWO, saying("Done.")]) as server:
+    with provider_server("responses", [TWO, containing("Done.")]) as server:
         async with client("responses", server.url) as ask:
             answer = await ask(HELLO)
             await ask(stored([*HELLO, answer, *results(answer)]))
@@ -462,13 +462,13 @@ async def test_a_history_may_go_on_with_another_model_of_openai(first: str, seco
     with provider_server(first, [TWO]) as server:
         async with client(first, server.url) as ask:
             answer = await ask(HELLO)
-    with provider_server(second, [TWO, saying("Done.")]) as server:
+    with provider_server(second, [TWO, containing("Done.")]) as server:
         async with client(second, server.url) as ask:
             assert (await ask([*HELLO, answer, *results(answer)])).text == "Done."
 
 
 async def test_what_ollama_thought_is_kept_and_sent_back() -> None:
-    with provider_server("ollama", [TWO, saying("Done.")]) as server:
+    with provider_server("ollama", [TWO, containing("Done.")]) as server:
         async with client("ollama", server.url) as ask:
             answer = await ask(HELLO)
             await ask(stored([*HELLO, answer, *results(answer)]))
@@ -481,7 +481,7 @@ async def test_what_ollama_thought_is_kept_and_sent_back() -> None:
     ("provider", "suffix"), [("openai", "/"), ("anthropic", "/"), ("anthropic", "/v1"), ("ollama", "/"), ("local", "/")]
 )
 async def test_an_address_may_be_written_in_the_usual_ways(provider: str, suffix: str) -> None:
-    with provider_server(provider, [saying("Hi.")]) as server:
+    with provider_server(provider, [containing("Hi.")]) as server:
         async with client(provider, server.url + suffix) as ask:
             assert (await ask(HELLO)).text == "Hi."
 
@@ -493,7 +493,7 @@ async def test_a_server_without_keys_is_sent_none(
     for variable in KEYS.values():
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai-and-nobody-else")
-    with provider_server(provider, [saying("Hi.")]) as server:
+    with provider_server(provider, [containing("Hi.")]) as server:
         environ = {"OPENAI_API_KEY": "sk-of-openai-and-nobody-else"}
         ref = ModelRef(provider, "some-model", server.url)
         model = make_chat_model(ref, RunSettings(), environ=environ, scripts_dir=Path("none"))
@@ -537,7 +537,7 @@ async def test_variables_of_the_clients_do_not_steer_them(provider: str, monkeyp
     }
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    with provider_server(provider, [TWO, saying("Done.")]) as server:
+    with provider_server(provider, [TWO, containing("Done.")]) as server:
         async with client(provider, server.url) as ask:
             answer = await ask(HELLO)
             await ask([*HELLO, answer, *results(answer)])

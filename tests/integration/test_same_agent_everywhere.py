@@ -14,7 +14,7 @@ from agent_md.executions.ids import ExecutionId
 from tests.support.agent_folder import AgentFolder
 from tests.support.driving import KIT
 from tests.support.processes import preload
-from tests.support.provider_server import calling, saying
+from tests.support.provider_server import calling, containing
 from tests.support.providers import KEY, KEYS, PROVIDERS, model_at, provider_process
 
 ANSWERS = [
@@ -27,7 +27,7 @@ ANSWERS = [
         output_tokens=9,
     ),
     calling(("plain", {"key": "V"}), input_tokens=200, output_tokens=5),
-    saying("All done.", input_tokens=300, output_tokens=2),
+    containing("All done.", input_tokens=300, output_tokens=2),
 ]
 AGENT = """---
 name: worker

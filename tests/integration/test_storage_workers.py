@@ -138,7 +138,7 @@ class TestWhatADeadOneLeaves:
         assert not self.by_order(folder, dead)
 
     def test_one_that_was_told_to_stop(self, folder: Path) -> None:
-        dead = self.died(folder, lambda handle: handle.told_to_stop())
+        dead = self.died(folder, lambda handle: handle.note_stop_request())
         assert self.by_order(folder, dead)
 
     def test_one_of_an_earlier_boot_of_the_machine(self, folder: Path) -> None:

@@ -16,10 +16,10 @@ from agent_md.executions.firings import (
     Firing,
     FiringId,
     FiringState,
-    Followed,
     NewFiring,
     Pause,
     ToolRun,
+    TriggerRecord,
     Written,
 )
 from agent_md.executions.ids import ExecutionId
@@ -35,16 +35,16 @@ class MemoryFirings:
     def __init__(self, state: MemoryState) -> None:
         self._state = state
 
-    def follow(self, agent: str, trigger: TriggerKind, digest: str) -> Followed:
+    def follow(self, agent: str, trigger: TriggerKind, digest: str) -> TriggerRecord:
         if known := self.followed(agent, trigger, digest):
             return known
         with self._state.transaction():
             self._state.version += 1
-            begun = Followed(self._state.now(), self._state.now())
+            begun = TriggerRecord(self._state.now(), self._state.now())
             self._state.triggers[name_key(agent), trigger] = (digest, begun)
             return begun
 
-    def followed(self, agent: str, trigger: TriggerKind, digest: str) -> Followed | None:
+    def followed(self, agent: str, trigger: TriggerKind, digest: str) -> TriggerRecord | None:
         with self._state.lock:
             known = self._state.triggers.get((name_key(agent), trigger))
             return known[1] if known and known[0] == digest else None
@@ -74,7 +74,7 @@ class MemoryFirings:
     def begin_watch(self, agent: str, digest: str, files: Mapping[str, FileState]) -> None:
         with self._state.transaction():
             self._state.version += 1
-            begun = Followed(self._state.now(), self._state.now())
+            begun = TriggerRecord(self._state.now(), self._state.now())
             self._state.triggers[name_key(agent), TriggerKind.WATCH] = (digest, begun)
             self._state.watched[name_key(agent)] = dict(files)
 

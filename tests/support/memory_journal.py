@@ -15,9 +15,9 @@ from agent_md.executions.grants import Grant, GrantId
 from agent_md.executions.ids import ExecutionId, RequestId, WaitId
 from agent_md.executions.positions import BETWEEN, Position
 from agent_md.executions.requests import CallEffect, NewRequest
-from agent_md.executions.spending import Budget, Judgement
+from agent_md.executions.spending import Budget, BudgetVerdict
 from agent_md.executions.states import CallOutcome, CallState, Decision, EventType, Outcome, RequestSource, Status
-from agent_md.ports.journal import Ending
+from agent_md.ports.journal import ExecutionEnd
 from agent_md.ports.workers import Workers
 from tests.support.memory_grants import MemoryGrants
 from tests.support.memory_ledger import MemoryLedger
@@ -93,7 +93,7 @@ class MemoryJournal:
                 return ()
             return self._ledger.marks_passed(budget, execution.agent, usage.cost_usd)
 
-    def reserve(self, budget: Budget) -> Judgement:
+    def reserve(self, budget: Budget) -> BudgetVerdict:
         with self._write():
             self._budget = budget
             holds = self._state.holds
@@ -233,7 +233,7 @@ class MemoryJournal:
         with self._write():
             self._state.leave(self._id, Status.QUEUED)
 
-    def finish(self, ending: Ending) -> None:
+    def finish(self, ending: ExecutionEnd) -> None:
         with self._write() as execution:
             self._state.holds.pop(self._id, None)
             for position, state, outcome, text in ending.closings:

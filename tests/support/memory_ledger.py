@@ -10,7 +10,7 @@ from typing import NamedTuple
 from agent_md.executions.costs import Cost, CostBy
 from agent_md.executions.execution import Usage
 from agent_md.executions.ids import ExecutionId, WorkerId
-from agent_md.executions.spending import Account, Budget, Judgement, Scope, Spending, Verdict, judge, mark_passed
+from agent_md.executions.spending import Account, Budget, BudgetVerdict, Scope, Spending, Verdict, judge, mark_passed
 from tests.support.memory_state import MemoryState
 
 __all__ = ["MemoryLedger"]
@@ -50,7 +50,7 @@ class MemoryLedger:
         known = [cost for cost in costs if cost is not None]
         return sum(known, 0.0) if len(known) == len(costs) else None
 
-    def judge(self, budget: Budget, agent: str, *, before: int | None) -> Judgement:
+    def judge(self, budget: Budget, agent: str, *, before: int | None) -> BudgetVerdict:
         """As of now for a call of the agent that stands before those of this place; None = nobody holds anything."""
         holds = [] if before is None else [h for h in self._state.holds.values() if h.place is None or h.place < before]
         accounts = {
@@ -65,7 +65,7 @@ class MemoryLedger:
         ]
         return judge(budget, Spending(accounts, max((cost for cost in late if cost is not None), default=None)))
 
-    def reserve(self, execution_id: ExecutionId, worker: WorkerId, budget: Budget) -> Judgement:
+    def reserve(self, execution_id: ExecutionId, worker: WorkerId, budget: Budget) -> BudgetVerdict:
         agents = self._state.agents_of(execution_id)
         last = max((hold.place or 0 for hold in self._state.holds.values()), default=0)
         own = self._state.holds.pop(execution_id, None)

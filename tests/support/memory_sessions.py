@@ -11,10 +11,10 @@ from agent_md.errors import ConversationBusy, SessionExists, TooManySessions, Un
 from agent_md.executions.execution import Event, Execution, NewExecution
 from agent_md.executions.history import (
     MESSAGE_EVENTS,
+    conversation_of,
     lead_of,
     own_messages,
     shortened,
-    talk_of,
     window_start,
 )
 from agent_md.executions.ids import ExecutionId, RequestId
@@ -242,6 +242,6 @@ class MemorySessions:
         turns = self._turns(new.agent, new.session_id, 0 if row is None else row.floor)
         past = self._said([turn for turn in turns if turn.status.final])
         begun = () if row is None else row.state
-        talk = [*talk_of(begun), *past]
+        talk = [*conversation_of(begun), *past]
         window = talk[window_start(talk, new.history) :]
         return deepcopy([*lead_of(new.seed, begun), *map(shortened, window), *new.seed[-1:]])

@@ -16,7 +16,7 @@ from agent_md.errors import StoreError, UnknownExecution, UnknownRequest
 from agent_md.executions.calls import Call, StepRecord
 from agent_md.executions.chat_messages import shown_text
 from agent_md.executions.execution import Claim, Event, Execution, HookTarget, NewExecution
-from agent_md.executions.firings import FileState, Firing, FiringId, Followed, Pause
+from agent_md.executions.firings import FileState, Firing, FiringId, Pause, TriggerRecord
 from agent_md.executions.given_answers import GivenAnswer
 from agent_md.executions.grants import Grant, GrantId
 from agent_md.executions.ids import ExecutionId, RequestId, WaitId, WorkerId, child_wait
@@ -62,7 +62,7 @@ class MemoryState:
         self.hooks: dict[ExecutionId, HookTarget] = {}
         self.deliveries: dict[str, Any] = {}
         self.hook_cursor = 0
-        self.triggers: dict[tuple[str, TriggerKind], tuple[str, Followed]] = {}
+        self.triggers: dict[tuple[str, TriggerKind], tuple[str, TriggerRecord]] = {}
         self.firings: dict[FiringId, Firing] = {}
         self.delivery_keys: dict[tuple[str, str], tuple[FiringId, float]] = {}
         self.executions_of: dict[FiringId, ExecutionId] = {}

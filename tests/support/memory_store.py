@@ -166,7 +166,7 @@ class MemoryStore:
         session_id: str | None = None,
         unknown: bool | None = None,
         since: float | None = None,
-        saying: str | None = None,
+        containing: str | None = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Execution]:
@@ -181,7 +181,10 @@ class MemoryStore:
                 and session_id in (None, execution.session_id)
                 and unknown in (None, execution.unknown_calls > 0)
                 and (since is None or execution.created_at >= since)
-                and (saying is None or any(says(e.type, e.message, e.data, saying) for e in self.events(execution.id)))
+                and (
+                    containing is None
+                    or any(says(e.type, e.message, e.data, containing) for e in self.events(execution.id))
+                )
             ]
             return deepcopy(_page(found, limit, offset))
 

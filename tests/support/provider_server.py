@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-__all__ = ["Answer", "Failure", "ProviderServer", "Received", "Wire", "calling", "saying"]
+__all__ = ["Answer", "Failure", "ProviderServer", "Received", "Wire", "calling", "containing"]
 
 
 @dataclass
@@ -73,7 +73,7 @@ class Answer:
         return [json.dumps(args) for _, args in self.calls] if self.raw_args is None else self.raw_args
 
 
-def saying(text: str, **more: Any) -> Answer:
+def containing(text: str, **more: Any) -> Answer:
     """An answer of text, a piece a word."""
     return Answer(text, **more)
 

@@ -23,7 +23,7 @@ from agent_md.executions.states import (
     Status,
     TriggerKind,
 )
-from agent_md.ports.journal import Ending, Journal
+from agent_md.ports.journal import ExecutionEnd, Journal
 from agent_md.ports.store import NewAnswer, Store
 from tests.support.workers import FakeWorkers
 
@@ -164,11 +164,11 @@ def finish_call(journal: Journal, position: Position = FIRST, text: str = "done"
 
 
 def succeed(journal: Journal, output: str = "All done.") -> None:
-    journal.finish(Ending(Status.SUCCESS, output=output))
+    journal.finish(ExecutionEnd(Status.SUCCESS, output=output))
 
 
 def abort(journal: Journal, by: str | None = None) -> None:
-    journal.finish(Ending(Status.ABORTED, error="cancelled", ended_by=by))
+    journal.finish(ExecutionEnd(Status.ABORTED, error="cancelled", ended_by=by))
 
 
 def snapshot(store: Store, execution_id: ExecutionId) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from agent_md.api.descriptors import tell_exhaustion_seldom
+from agent_md.api.descriptors import log_exhaustion_rarely
 
 _PROGRAM = """
 import resource, sys
@@ -35,7 +35,7 @@ def test_the_limit_is_raised_and_not_all_are_for_connections(soft: int, hard: in
 
 async def test_exhaustion_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     loop = asyncio.get_running_loop()
-    tell_exhaustion_seldom(loop)
+    log_exhaustion_rarely(loop)
     error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     with socket.socket() as listening, caplog.at_level(logging.ERROR):
         for _ in range(500):
@@ -47,7 +47,7 @@ async def test_exhaustion_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
 
 async def test_other_errors_are_told_as_ever(caplog: pytest.LogCaptureFixture) -> None:
     loop = asyncio.get_running_loop()
-    tell_exhaustion_seldom(loop)
+    log_exhaustion_rarely(loop)
     with caplog.at_level(logging.ERROR):
         for _ in range(2):
             loop.call_exception_handler({"message": "a task failed", "exception": ValueError("no")})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_md.tools.replace_passage import MoreThanOnce, NotThere, TooLarge, replaced
+from agent_md.tools.replace_passage import PassageNotFound, PassageNotUnique, TooLarge, replaced
 
 
 def edited(text: str, old: str, new: str, *, everywhere: bool = False, limit: int = 1_000_000) -> str:
@@ -35,7 +35,7 @@ def test_mixed_ends_that_are_not_touched_stay() -> None:
 
 
 def test_the_same_lines_with_other_ends_are_a_second_place() -> None:
-    with pytest.raises(MoreThanOnce):
+    with pytest.raises(PassageNotUnique):
         edited("a\nb\n-\r\na\r\nb\r\n", "a\nb", "x")
     assert edited("a\nb\n-\r\na\r\nb\r\n", "a\nb", "x\ny", everywhere=True) == "x\ny\n-\r\nx\r\ny\r\n"
 
@@ -43,7 +43,7 @@ def test_the_same_lines_with_other_ends_are_a_second_place() -> None:
 def test_line_ends_alone_can_be_changed() -> None:
     assert edited("a\r\nb\r\n", "a\r\nb", "a\nb") == "a\nb\r\n"
     assert edited("a\r\nb\r\n", "\r\n", "\n", everywhere=True) == "a\nb\n"
-    with pytest.raises(NotThere):
+    with pytest.raises(PassageNotFound):
         edited("a\nb\n", "a\r\nb", "a\nb")
 
 
@@ -67,7 +67,7 @@ def test_an_edit_is_that_of_the_text_with_lf_alone(text: str, old: str, new: str
         return
     try:
         result = edited(text, old, new, everywhere=everywhere)
-    except (NotThere, MoreThanOnce):
+    except (PassageNotFound, PassageNotUnique):
         found = plain(text).find(plain(old))
         assert found < 0 or (not everywhere and plain(text).find(plain(old), found + 1) >= 0)
         return

@@ -8,7 +8,7 @@ import pytest
 
 from agent_md.agents.explained_rules import Subjects, ToolFacts, possible_verdicts
 from agent_md.agents.spec import AgentSpec, ModelRef, RunSettings, Trigger
-from agent_md.cli.commands.explain import shape_of
+from agent_md.cli.commands.explain import explanation_json
 from agent_md.cli.views.explanation import Explanation, explanation_lines
 from agent_md.cli.views.text_width import width_of
 from tests.support.rendering import lines_of
@@ -99,7 +99,7 @@ def test_the_limit_of_the_workspace_stands_beside_those_of_the_agent() -> None:
     explanation = Explanation(SPEC, (), "built in", day_limit=20.0)
 
     assert "30m of work, $20 a day with all other agents" in "\n".join(lines_of(*explanation_lines(explanation)))
-    assert shape_of(explanation)["workspace_max_cost_usd_per_day"] == 20.0
+    assert explanation_json(explanation)["workspace_max_cost_usd_per_day"] == 20.0
 
 
 def test_limits_and_trigger() -> None:
@@ -148,7 +148,7 @@ def test_lines_fit_the_screen_and_hide_nothing(columns: int) -> None:
 
 def test_json_has_every_tool_once_for_each_outcome() -> None:
     spec = replace(SPEC, confirm=("file_move(reports/*)",), confirm_timeout=300.0)
-    shape = shape_of(explanation(spec, "ask_user", "file_move", "file_write", problems=("no key",)))
+    shape = explanation_json(explanation(spec, "ask_user", "file_move", "file_write", problems=("no key",)))
 
     assert shape["calls"] == [
         {"tool": "ask_user", "decision": "run", "source": None, "rule": None, "place": None, "unclear": False},

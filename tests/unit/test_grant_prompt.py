@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from agent_md.cli.asking.grant_prompt import (
-    Granting,
+    GrantOptions,
+    GrantTerms,
     Step,
-    Terms,
     first_terms,
     local_granting,
     parse_step,
@@ -21,11 +21,11 @@ from agent_md.errors import AnswerRefused
 from agent_md.executions.grants import GrantScope
 from tests.support.prompt_program import REQUESTS, Details
 
-SHOWN = Terms("file_delete(output/*)", GrantScope.SESSION, "8h")
+SHOWN = GrantTerms("file_delete(output/*)", GrantScope.SESSION, "8h")
 LOCAL = Details(REQUESTS["offered"]).granting
 
 
-def step(line: str, among: Granting = LOCAL) -> Step:
+def step(line: str, among: GrantOptions = LOCAL) -> Step:
     return parse_step(line, SHOWN, among)
 
 

@@ -17,7 +17,7 @@ from agent_md.executions.grants import Grant, GrantEnd, GrantId, GrantScope
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.requests import Answer
 from agent_md.executions.states import Drift, EventType, Outcome
-from agent_md.serialization import grant_shape
+from agent_md.serialization import grant_json
 from tests.support.prompt_program import CONFIRM
 from tests.support.rendering import lines_of
 
@@ -120,6 +120,6 @@ def test_in_words() -> None:
     ],
 )
 def test_the_state_in_its_shape(fields: dict[str, Any], drift: tuple[Drift, ...], state: str) -> None:
-    shape = grant_shape(replace(GRANT, **fields), drift)
+    shape = grant_json(replace(GRANT, **fields), drift)
     assert shape["state"] == state
     assert (shape["given_at"], shape["until"]) == ("2026-03-08T16:00:00.000Z", "2026-03-08T18:00:00.000Z")

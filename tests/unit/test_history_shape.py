@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from agent_md.graph.message_order import provider_shape
+from agent_md.graph.message_order import provider_order
 from tests.support.provider_shape import check_provider_shape
 
 ASKED = HumanMessage("Hello")
@@ -19,7 +19,7 @@ def result(call_id: str, text: str = "ok") -> ToolMessage:
 
 
 def shaped(*messages: BaseMessage) -> list[BaseMessage]:
-    given = provider_shape(messages)
+    given = provider_order(messages)
     check_provider_shape(given)
     return given
 

@@ -16,11 +16,11 @@ from agent_md.assembly import Assembly
 from agent_md.errors import AgentFileInvalid
 from agent_md.reloading.agent_files import AgentFiles
 from agent_md.reloading.config_files import NEEDS_RESTART, SETTLE_S, ConfigFiles
-from agent_md.reloading.loop import News, ReloadLoop
+from agent_md.reloading.loop import ChangeReport, ReloadLoop
 from agent_md.reloading.reloading import follow_files
 from agent_md.reloading.tool_files import ToolFiles
 from agent_md.settings import KEYS, Settings, load_settings
-from agent_md.tools.last_good_modules import KeptTools
+from agent_md.tools.last_good_modules import LastGoodModules
 from agent_md.triggers.waking import FolderEvents
 from tests.support.clock import ManualClock
 from tests.support.waiting import eventually
@@ -58,7 +58,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def told(news: News) -> list[dict[str, Any]]:
+def told(news: ChangeReport) -> list[dict[str, Any]]:
     return [data for _, data in news.announcements]
 
 
@@ -84,7 +84,7 @@ class TestConfig:
         changed = ["defaults.model", "defaults.timeout"]
         assert event == {"event": "updated", "files": ["config.yaml"], "changed": changed, "restart": []}
         assert desk.parts.settings.defaults.settings.timeout == 61
-        assert config.look(at_once=False) == News()
+        assert config.look(at_once=False) == ChangeReport()
 
     def test_half_of_a_file_changes_nothing(self, desk: Desk) -> None:
         path = desk.folder / "config.yaml"
@@ -284,7 +284,7 @@ class TestTools:
         desk.agent("worker", "tools: [mine]\n")
         path = desk.folder / "agents/_config/tools/mine.py"
         path.write_text(TOOL.format(name="act", said="one"))
-        desk.parts.kept_tools = KeptTools()
+        desk.parts.kept_tools = LastGoodModules()
         return path
 
     def files(self, desk: Desk) -> ToolFiles:
@@ -382,7 +382,7 @@ class TestLoop:
             def folders(self) -> list[Path]:
                 return [desk.folder / "nowhere"]
 
-            def look(self, *, at_once: bool) -> News:
+            def look(self, *, at_once: bool) -> ChangeReport:
                 raise ZeroDivisionError
 
         def no_watches(

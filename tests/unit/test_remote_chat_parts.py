@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_md.cli.views.chat_texts import continuing, way_back
+from agent_md.cli.views.chat_texts import continue_hint, continuing
 from agent_md.client.interrupts import as_request
 from agent_md.client.sessions import Interrupt, SessionsClient, place_of
 from agent_md.client.turns import retry_delays
@@ -141,6 +141,6 @@ def test_how_far_a_session_has_come() -> None:
 
 
 def test_the_way_back_can_be_typed() -> None:
-    assert way_back(["--url", "http://h/agents/a"], "it's\x1b").endswith(
+    assert continue_hint(["--url", "http://h/agents/a"], "it's\x1b").endswith(
         "agentmd chat --url http://h/agents/a --session 'it'\"'\"'s\\x1b'"
     )

@@ -12,16 +12,16 @@ from agent_md.executions.sessions import Session, SessionStatus
 from agent_md.executions.states import Drift, EventType, Outcome, RequestKind, Status
 from agent_md.serialization import (
     agent_detail,
-    agent_shape,
+    agent_json,
     duration_text,
-    event_shape,
+    event_json,
     execution_detail,
-    execution_shape,
-    invalid_shape,
+    execution_json,
+    invalid_json,
     iso_time,
-    request_shape,
+    request_json,
     run_event_line,
-    session_shape,
+    session_json,
 )
 from tests.support.samples import NOON, an_event, an_execution, answered, ask, guard
 
@@ -41,7 +41,7 @@ def test_durations_are_in_the_largest_exact_unit() -> None:
 
 def test_an_open_confirmation() -> None:
     request = guard(preview=Preview(resolved="/ws/output/stale.log", size=12), expires_at=NOON + 60)
-    assert request_shape(request, drift=[Drift.AGENT_FILE, Drift.TOOL]) == {
+    assert request_json(request, drift=[Drift.AGENT_FILE, Drift.TOOL]) == {
         "execution_id": 42,
         "agent_id": "cleaner",
         "request_id": "r1",
@@ -78,25 +78,23 @@ def test_an_open_confirmation() -> None:
 
 def test_a_retracted_answer() -> None:
     given = answered(Outcome.APPROVED, {"approved": True}, by="api")
-    shape = request_shape(guard(retraction=Retraction(given, "cli:bob", NOON + 90, RequestId("r2"))), drift=())
+    shape = request_json(guard(retraction=Retraction(given, "cli:bob", NOON + 90, RequestId("r2"))), drift=())
     assert (shape["outcome"], shape["answer"], shape["answered_by"]) == ("retracted", {"approved": True}, "api")
     assert (shape["retracted_by"], shape["retracted_at"]) == ("cli:bob", "2026-03-08T12:01:30.000Z")
     assert (shape["replaced_by"], shape["replaces"]) == ("r2", None)
-    assert request_shape(guard(id=RequestId("r2"), replaces=RequestId("r1")), drift=())["replaces"] == "r1"
+    assert request_json(guard(id=RequestId("r2"), replaces=RequestId("r1")), drift=())["replaces"] == "r1"
 
 
 def test_a_decided_choice() -> None:
     answer = answered(Outcome.ANSWERED, {"selected": ["a"]}, by="api")
-    shape = request_shape(ask(RequestKind.CHOICE, options=("a", "b"), multi=False, answer=answer), drift=())
+    shape = request_json(ask(RequestKind.CHOICE, options=("a", "b"), multi=False, answer=answer), drift=())
     assert (shape["options"], shape["multi"]) == (["a", "b"], False)
     assert (shape["outcome"], shape["answer"], shape["answered_by"]) == ("answered", {"selected": ["a"]}, "api")
     assert shape["answered_at"] == "2026-03-08T12:01:00.000Z"
 
 
 def test_a_childs_request_is_listed_under_its_root() -> None:
-    shape = request_shape(
-        guard(path=(PathStep(ExecutionId(7), "boss"), PathStep(ExecutionId(42), "cleaner"))), drift=()
-    )
+    shape = request_json(guard(path=(PathStep(ExecutionId(7), "boss"), PathStep(ExecutionId(42), "cleaner"))), drift=())
     assert (shape["execution_id"], shape["agent_id"]) == (7, "boss")
     assert shape["path"] == [{"execution_id": 7, "agent_id": "boss"}, {"execution_id": 42, "agent_id": "cleaner"}]
 
@@ -111,7 +109,7 @@ def test_an_execution() -> None:
         parent_id=ExecutionId(7),
         output="Done.",
     )
-    shape = execution_shape(execution)
+    shape = execution_json(execution)
     assert shape == {
         "id": 42,
         "agent_id": "cleaner",
@@ -139,7 +137,7 @@ def test_an_execution() -> None:
 
 
 def test_what_has_not_started_has_no_duration_and_the_time_of_its_creation() -> None:
-    shape = execution_shape(an_execution(status=Status.QUEUED))
+    shape = execution_json(an_execution(status=Status.QUEUED))
     assert (shape["duration_ms"], shape["started_at"]) == (None, "2026-03-08T12:00:00.000Z")
 
 
@@ -147,13 +145,13 @@ def test_the_text_of_a_call_and_of_its_result_name_the_tool() -> None:
     call = an_event(EventType.TOOL_CALL, 'file_delete → {"path": "a"}', tool_name="file_delete")
     result = an_event(EventType.TOOL_RESULT, "File deleted: a", tool_name="file_delete", outcome="done")
     for event, said in ((call, 'file_delete → {"path": "a"}'), (result, "file_delete ← File deleted: a")):
-        assert event_shape(event)["message"] == said
+        assert event_json(event)["message"] == said
         assert run_event_line(event, an_execution())["message"] == said
 
 
 def test_an_event_has_its_data_as_a_json_string() -> None:
     event = an_event(EventType.TOOL_CALL, "file_delete → {}", seq=9, tool_name="file_delete", args={"path": "\u202e"})
-    shape = event_shape(event)
+    shape = event_json(event)
     assert json.loads(shape.pop("metadata")) == {"tool_name": "file_delete", "args": {"path": "\u202e"}}
     assert shape == {
         "id": 9,
@@ -188,7 +186,7 @@ def test_a_line_of_a_run_has_its_events_data_but_not_the_provider_message() -> N
 
 def test_an_interrupt_line_has_all_that_its_request_has() -> None:
     event = an_event(EventType.INTERRUPT, "", request_id="r1", kind="confirm", position="0.0", tool_name="file_delete")
-    shape = request_shape(guard(), drift=())
+    shape = request_json(guard(), drift=())
     line = run_event_line(event, an_execution(), [shape])
     assert {name: line[name] for name in shape} == shape
     assert (line["event"], line["id"], line["position"]) == ("interrupt", 1, "0.0")
@@ -196,7 +194,7 @@ def test_an_interrupt_line_has_all_that_its_request_has() -> None:
 
 def test_a_waiting_line_carries_the_open_requests() -> None:
     event = an_event(EventType.WAITING, "Waiting for an answer", request_ids=["r1"])
-    line = run_event_line(event, an_execution(), [request_shape(guard(), drift=())])
+    line = run_event_line(event, an_execution(), [request_json(guard(), drift=())])
     assert (line["event"], line["requests"][0]["request_id"]) == ("waiting", "r1")
 
 
@@ -214,7 +212,7 @@ SPEC = AgentSpec(
 
 
 def test_an_agent_in_a_listing() -> None:
-    assert agent_shape(SPEC, next_run=NOON) == {
+    assert agent_json(SPEC, next_run=NOON) == {
         "name": "cleaner",
         "description": "",
         "icon": "🧹",
@@ -230,13 +228,13 @@ def test_an_agent_in_a_listing() -> None:
 
 def test_the_file_of_an_agent_is_below_its_workspace() -> None:
     folder = Path("/home/ann/garden")
-    assert agent_shape(SPEC, folder)["source_path"] == "/home/ann/garden/agents/cleaner.md"
+    assert agent_json(SPEC, folder)["source_path"] == "/home/ann/garden/agents/cleaner.md"
     assert agent_detail(SPEC, folder)["source_path"] == "/home/ann/garden/agents/cleaner.md"
 
 
 def test_an_agent_by_itself() -> None:
     shape = agent_detail(SPEC)
-    assert agent_shape(SPEC).items() <= shape.items()
+    assert agent_json(SPEC).items() <= shape.items()
     assert (shape["history"], shape["trigger_every"], shape["trigger_cron"]) == ("low", "5m", None)
     assert (shape["auto_approve"], shape["confirm_timeout"], shape["on_pending"]) == (["*"], "1h", "skip")
     assert shape["paths"] == {"out": "output"}
@@ -246,7 +244,7 @@ def test_an_agent_by_itself() -> None:
 
 
 def test_an_invalid_file() -> None:
-    assert invalid_shape("agents/x.md", "no delimiter") == {
+    assert invalid_json("agents/x.md", "no delimiter") == {
         "file": "agents/x.md",
         "error": "no delimiter",
         "last_good": None,
@@ -256,7 +254,7 @@ def test_an_invalid_file() -> None:
 def test_a_session_says_of_its_answer_that_it_was_cut_and_nothing_otherwise() -> None:
     def shape(cut: str | None) -> dict[str, Any]:
         turn = an_execution(status=Status.SUCCESS, output="Once", cut=cut)
-        return session_shape(Session("writer", "s", SessionStatus.IDLE, NOON, NOON, turn), [])
+        return session_json(Session("writer", "s", SessionStatus.IDLE, NOON, NOON, turn), [])
 
     assert shape("length") == {**shape(None), "cut": "length"}
     assert "cut" not in shape(None)

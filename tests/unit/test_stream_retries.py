@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agent_md.api.sse import Pieces
+from agent_md.api.sse import DeltaStream
 from agent_md.engines.hub import Hub
 from tests.support.memory_store import MemoryStore
 from tests.support.scenes import W1, begin
@@ -18,7 +18,7 @@ async def test_a_retry_is_a_restart_that_says_which_attempt_it_is(said_before: b
     store = MemoryStore(workers=FakeWorkers(W1))
     hub, execution = Hub(store), begin(store)
     with hub.watch(execution.id) as watch:
-        pieces = Pieces(store, watch, execution.id, resumed=False)
+        pieces = DeltaStream(store, watch, execution.id, resumed=False)
         if said_before:
             hub.delta(execution.id, 0, "Wro")
             assert len(list(pieces.news())) == 1

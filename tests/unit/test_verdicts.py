@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent_md.agents.explained_rules import Possible, Subjects, ToolFacts, possible_verdicts
+from agent_md.agents.explained_rules import PossibleDecision, Subjects, ToolFacts, possible_verdicts
 from agent_md.agents.rules import Verdict
 from agent_md.agents.spec import AgentSpec, ModelRef
 from agent_md.executions.states import Decision
@@ -75,16 +75,16 @@ def test_a_pattern_that_can_never_be_applied_asks_always(rule: str, tool: ToolFa
 
     spec = replace(SPEC, deny=(rule,), auto_approve=("*",), confirm=("t",))
 
-    assert possible_verdicts(spec, tool) == [Possible("t", verdict, unclear=True)]
+    assert possible_verdicts(spec, tool) == [PossibleDecision("t", verdict, unclear=True)]
 
 
 def test_arguments_that_cannot_be_told_ask() -> None:
     found = possible_verdicts(replace(SPEC, deny=("t(x=a)",), auto_approve=("*",)), CUSTOM)
 
     assert found == [
-        Possible("t", Verdict(Decision.REFUSE, "deny", "t(x=a)")),
-        Possible("t", Verdict(Decision.ASK, "deny", "t(x=a)"), unclear=True),
-        Possible("t", Verdict(Decision.RUN)),
+        PossibleDecision("t", Verdict(Decision.REFUSE, "deny", "t(x=a)")),
+        PossibleDecision("t", Verdict(Decision.ASK, "deny", "t(x=a)"), unclear=True),
+        PossibleDecision("t", Verdict(Decision.RUN)),
     ]
     exact = possible_verdicts(replace(SPEC, deny=("t(x=a)",)), replace(CUSTOM, subjects=Subjects.ARGUMENTS))
     assert [possible.verdict.decision for possible in exact] == [Decision.REFUSE, Decision.RUN]

@@ -17,7 +17,7 @@ from agent_md.executions.deliveries import Delivery, HookEvent, event_id_of
 from agent_md.executions.execution import HookTarget
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.states import EventType, Status
-from agent_md.webhooks.body import body_of, told_in
+from agent_md.webhooks.body import body_of, ids_in
 from agent_md.webhooks.retry_delays import GIVE_UP_AFTER_S, next_attempt
 from agent_md.webhooks.signing import headers_for, key_of
 from agent_md.webhooks.targets import check_target, filled, lane_of, named_targets, notify_target
@@ -267,7 +267,7 @@ class TestBody:
             "status": "interrupted",
             "interrupts": asked,
         }
-        assert told_in(text) == {"r1"}
+        assert ids_in(text) == {"r1"}
 
 
 def test_an_event_id_is_of_one_event_and_one_target() -> None:

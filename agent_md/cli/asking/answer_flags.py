@@ -11,7 +11,7 @@ from agent_md.executions.grants import GrantScope
 from agent_md.executions.requests import Request
 from agent_md.executions.states import RequestKind
 
-__all__ = ["ANSWER_FLAGS", "Given", "given_by", "remember_by"]
+__all__ = ["ANSWER_FLAGS", "FlagAnswer", "given_by", "remember_by"]
 
 ANSWER_FLAGS = "--yes, --always, --no, --text, --choice, --edit or --answers"
 
@@ -27,7 +27,7 @@ _FITS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class FlagAnswer:
     """One answer: what the flags say, under the key that a response has it, perhaps with a reason."""
 
     key: str
@@ -60,7 +60,7 @@ def given_by(
     edit: str | None,
     answers: str | None,
     remember: dict[str, str] | None = None,
-) -> Given | None:
+) -> FlagAnswer | None:
     """The one answer that these flags give; None without any. Raises UsageError for several, AnswerRefused for no JSON."""
     approves = yes or remember is not None
     found: list[tuple[str, Any]] = [("approved", value) for value, flag in ((True, approves), (False, no)) if flag]
@@ -76,7 +76,7 @@ def given_by(
         raise UsageError(f"give one answer: {ANSWER_FLAGS}")
     if reason is not None and (not found or found[0][0] not in ("approved", "args")):
         raise UsageError("--reason goes with --yes, --always, --no or --edit")
-    return Given(*found[0], reason, remember) if found else None
+    return FlagAnswer(*found[0], reason, remember) if found else None
 
 
 def remember_by(

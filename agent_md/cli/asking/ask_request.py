@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from agent_md.cli.asking.answer_parsing import parse_choice, parse_confirm, parse_json, parse_selection, parse_text
 from agent_md.cli.asking.arguments_text import arguments_in, text_of
-from agent_md.cli.asking.grant_prompt import Granting, Terms, ask_grant, first_terms, wants_grant
+from agent_md.cli.asking.grant_prompt import GrantOptions, GrantTerms, ask_grant, first_terms, wants_grant
 from agent_md.cli.asking.prompt import TerminalPrompt
 from agent_md.cli.views.hanging import paragraph
 from agent_md.cli.views.question_keys import Command
@@ -35,7 +35,7 @@ class RequestDetails(Protocol):
 
     editable: bool
     """Whether an approval may come with edited arguments."""
-    granting: Granting
+    granting: GrantOptions
     """What may be allowed from now on with an approval."""
 
     async def everything(self, request: Request) -> Sequence[RenderableType]:
@@ -90,7 +90,7 @@ class _Asking:
         text = self._texts(commands)[0]
         while True:
             typed = await self._typed(text, partial(self._answer_or_command, commands=commands), commands)
-            if isinstance(typed, Terms):
+            if isinstance(typed, GrantTerms):
                 remember = await ask_grant(typed, self._prompt, self._details.granting)
                 if remember is not None:
                     return {"approved": True, "remember": remember}

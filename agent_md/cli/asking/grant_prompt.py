@@ -18,9 +18,9 @@ from agent_md.runner.record_grant import lasts, new_grant, remembered
 from agent_md.visible_text import one_line
 
 __all__ = [
-    "Granting",
+    "GrantOptions",
+    "GrantTerms",
     "Step",
-    "Terms",
     "ask_grant",
     "first_terms",
     "grant_question",
@@ -34,7 +34,7 @@ _TIME = re.compile(r"[0-9]+[a-z]?|never", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Granting:
+class GrantOptions:
     """What an approval may allow from now on: the scopes, the default first, and how what is to be remembered is checked
     and completed; that raises AnswerRefused."""
 
@@ -43,7 +43,7 @@ class Granting:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class GrantTerms:
     """What is shown, and would be allowed by a `y`."""
 
     rule: str
@@ -59,15 +59,15 @@ class Step:
     """What a typed line does: `agreed` allows what was shown, `terms` are to be shown instead; neither goes back."""
 
     agreed: bool = False
-    terms: Terms | None = None
+    terms: GrantTerms | None = None
 
 
-def local_granting(request: Request, scopes: Sequence[GrantScope]) -> Granting:
+def local_granting(request: Request, scopes: Sequence[GrantScope]) -> GrantOptions:
     """For a request of this workspace."""
-    return Granting(scopes, lambda remember: remembered(new_grant(request, remember, scopes)))
+    return GrantOptions(scopes, lambda remember: remembered(new_grant(request, remember, scopes)))
 
 
-def remote_granting() -> Granting:
+def remote_granting() -> GrantOptions:
     """For a request of a server of sessions, which checks the rest when it is answered."""
 
     def checked(remember: Mapping[str, str]) -> dict[str, str]:
@@ -78,7 +78,7 @@ def remote_granting() -> Granting:
         lasts(remember["until"])
         return dict(remember)
 
-    return Granting((GrantScope.SESSION,), checked)
+    return GrantOptions((GrantScope.SESSION,), checked)
 
 
 def wants_grant(line: str) -> bool:
@@ -86,16 +86,16 @@ def wants_grant(line: str) -> bool:
     return line.strip().lower() in ("a", "always")
 
 
-def first_terms(request: Request, granting: Granting) -> Terms:
+def first_terms(request: Request, granting: GrantOptions) -> GrantTerms:
     """What is shown first. Raises AnswerRefused for a request that offers nothing."""
     if request.offer is None:
         raise AnswerRefused(
             "calls like this one cannot be allowed from now on: no rule says exactly this call; answer y or n"
         )
-    return Terms(request.offer.rule, granting.scopes[0], DEFAULT_UNTIL)
+    return GrantTerms(request.offer.rule, granting.scopes[0], DEFAULT_UNTIL)
 
 
-def grant_question(terms: Terms, granting: Granting) -> QuestionText:
+def grant_question(terms: GrantTerms, granting: GrantOptions) -> QuestionText:
     """The terms in lines, what can be typed, and the question."""
     others = [str(scope) for scope in granting.scopes if scope is not terms.scope]
     until = "never ends" if terms.until == NEVER else f"ends after {terms.until}"
@@ -109,7 +109,7 @@ def grant_question(terms: Terms, granting: Granting) -> QuestionText:
     return QuestionText((), lines, "? Allow this without asking [y/N]: ")
 
 
-async def ask_grant(terms: Terms, prompt: TerminalPrompt, granting: Granting) -> dict[str, str] | None:
+async def ask_grant(terms: GrantTerms, prompt: TerminalPrompt, granting: GrantOptions) -> dict[str, str] | None:
     """What is to be remembered, as it was agreed to; None if nothing is. Raises PromptClosed."""
     while True:
         question = grant_question(terms, granting)
@@ -119,7 +119,7 @@ async def ask_grant(terms: Terms, prompt: TerminalPrompt, granting: Granting) ->
         terms = step.terms
 
 
-def parse_step(line: str, terms: Terms, granting: Granting) -> Step:
+def parse_step(line: str, terms: GrantTerms, granting: GrantOptions) -> Step:
     """What the line does. Raises AnswerRefused for terms that cannot be allowed, and for several lines."""
     answer = line.strip()
     if "\n" in line:
@@ -137,4 +137,4 @@ def parse_step(line: str, terms: Terms, granting: Granting) -> Step:
     if changed.scope not in granting.scopes:
         raise AnswerRefused(f"the scope can be here: {', '.join(granting.scopes)}")
     kept = granting.checked(changed.remember())
-    return Step(terms=Terms(kept["rule"], GrantScope(kept["scope"]), kept["until"]))
+    return Step(terms=GrantTerms(kept["rule"], GrantScope(kept["scope"]), kept["until"]))

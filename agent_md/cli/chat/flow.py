@@ -19,7 +19,7 @@ from agent_md.cli.views.hanging import paragraph
 from agent_md.errors import UsageError
 from agent_md.visible_text import one_line
 
-__all__ = ["COMMANDS", "ChatLines", "ChatOver", "Commands", "code_of_chat", "messages_to_agent", "nobody_reads"]
+__all__ = ["COMMANDS", "ChatEnded", "ChatLines", "Commands", "code_of_chat", "messages_to_agent", "nobody_reads"]
 
 _ENDS = ("/exit", "/quit")
 COMMANDS = (*_ENDS, "/help", "/clear", "/history", "/cost", "/agents", "/model")
@@ -31,7 +31,7 @@ Commands = Mapping[str, Callable[[str], Iterable[RenderableType]]]
 """What each command does with its argument, which may be empty: its visible lines. Raises UsageError."""
 
 
-class ChatOver(BaseException):
+class ChatEnded(BaseException):
     """The chat ends; `code` is the exit code. No Exception: a signal may raise it inside of any library's `except`."""
 
     def __init__(self, code: int) -> None:
@@ -74,7 +74,7 @@ def messages_to_agent(
     while (text := messages.next()) is not None:
         word = text.strip()
         if word in _ENDS:
-            raise ChatOver(0)
+            raise ChatEnded(0)
         if typed and (found := _COMMAND.fullmatch(text)) is not None:
             tell(*_obeyed(found["name"] or found["takes"], found["argument"] or "", commands))
         elif word:
@@ -99,7 +99,7 @@ def _no_command(word: str) -> str:
 def nobody_reads(tell: Callable[..., None], code: int) -> NoReturn:
     """Ends a chat of a program whose answers reach nobody: the model is not asked for them."""
     tell("Nobody gets the answers any more; no further message is sent.")
-    raise ChatOver(code)
+    raise ChatEnded(code)
 
 
 def code_of_chat(talk: Callable[[], int]) -> int:
@@ -108,11 +108,11 @@ def code_of_chat(talk: Callable[[], int]) -> int:
     try:
         with taken_over((signal.SIGTERM, signal.SIGHUP), _end):
             return talk()
-    except ChatOver as over:
+    except ChatEnded as over:
         return over.code
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
 def _end(number: int) -> NoReturn:
-    raise ChatOver(128 + number)
+    raise ChatEnded(128 + number)

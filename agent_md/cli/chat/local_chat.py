@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from agent_md.api.address import server_takes_over
 from agent_md.app import App
 from agent_md.cli.agent_notes import warn_unavailable
-from agent_md.cli.chat.flow import COMMANDS, ChatLines, ChatOver, code_of_chat, messages_to_agent, nobody_reads
+from agent_md.cli.chat.flow import COMMANDS, ChatEnded, ChatLines, code_of_chat, messages_to_agent, nobody_reads
 from agent_md.cli.chat.local_commands import ChatState, local_commands, used_since
 from agent_md.cli.chat.message_input import Messages, messages_of
 from agent_md.cli.command_context import terminal
-from agent_md.cli.drive.drive_or_follow import attend
+from agent_md.cli.drive.drive_or_follow import drive_or_follow
 from agent_md.cli.drive.event_follower import Showing
 from agent_md.cli.drive.run_output import TextOutput
 from agent_md.cli.exit_codes import INTERRUPTED, WAITING
 from agent_md.cli.terminal.live_rows import LiveArea
 from agent_md.cli.terminal.output import NoReader, remark
-from agent_md.cli.views.chat_texts import beginning, continuing, said_of, totals, way_back
+from agent_md.cli.views.chat_texts import beginning, continue_hint, continuing, message_texts, totals
 from agent_md.errors import ConversationBusy, ConversationWaiting, StoreError, UnknownSession, UsageError
 from agent_md.executions.execution import Claim, Execution
 from agent_md.executions.ids import ExecutionId
@@ -128,12 +128,12 @@ class _Chat:
         self._state.before.setdefault(execution_id, self._store.execution(execution_id).usage)
         showing = Showing(self._app, execution_id, output, new=model)
         may_drive: Callable[[], bool] = self._may_take_over if model is None else lambda: True
-        code = attend(self._app, showing, claim, terminal(asks=self._asks), may_drive=may_drive)
+        code = drive_or_follow(self._app, showing, claim, terminal(asks=self._asks), may_drive=may_drive)
         left = not self._store.execution(execution_id).status.final
         if left and code == WAITING and not self._asks:
             self._lines.tell("What follows on standard input was not sent.")
         if left or (code == INTERRUPTED and not self._asks):
-            raise ChatOver(code)
+            raise ChatEnded(code)
         if output.lost and not self._asks:
             nobody_reads(self._lines.tell, code)
         self._lines.tell("")
@@ -171,7 +171,7 @@ class _Chat:
         with suppress(UnknownSession):
             found = self._store.sessions.get(self._state.agent, self._state.session)
             self._state.exists = True
-            said = said_of(self._store.sessions.messages(self._state.agent, self._state.session))
+            said = message_texts(self._store.sessions.messages(self._state.agent, self._state.session))
             self._lines.tell(*continuing(said, changed_at=found.changed_at))
         self._lines.tell("")
 
@@ -180,4 +180,4 @@ class _Chat:
             if self._state.before:
                 self._lines.tell(totals(used_since(self._app, self._state.before)))
         if self._state.exists:
-            self._lines.tell(way_back([self._state.agent], self._state.session))
+            self._lines.tell(continue_hint([self._state.agent], self._state.session))

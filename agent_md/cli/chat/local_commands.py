@@ -11,7 +11,7 @@ from agent_md.agents.model_names import parse_model
 from agent_md.agents.spec import ModelRef
 from agent_md.app import App
 from agent_md.cli.chat.flow import Commands
-from agent_md.cli.views.chat_texts import HELP, agent_lines, conversation, said_of, totals, way_back
+from agent_md.cli.views.chat_texts import HELP, agent_lines, continue_hint, conversation, message_texts, totals
 from agent_md.errors import UnknownSession, UsageError
 from agent_md.executions.execution import Usage
 from agent_md.executions.ids import ExecutionId
@@ -58,7 +58,7 @@ class _Acts:
     def clear(self) -> Iterator[RenderableType]:
         state = self._state
         if state.exists:
-            yield f"  {way_back([state.agent], state.session)}"
+            yield f"  {continue_hint([state.agent], state.session)}"
         state.session, state.exists = str(uuid.uuid4()), False
         yield f"  A new session, which knows nothing of what was said: {state.session}"
 
@@ -67,7 +67,7 @@ class _Acts:
             messages = self._app.store.sessions.messages(self._state.agent, self._state.session)
         except UnknownSession:
             messages = []
-        lines = list(conversation(said_of(messages)))
+        lines = list(conversation(message_texts(messages)))
         yield from lines or ["  Nothing was said in this session yet."]
 
     def cost(self) -> Iterator[RenderableType]:

@@ -11,7 +11,7 @@ from agent_md.app import App
 from agent_md.cli.command_context import WorkspaceOption, open_app
 from agent_md.cli.option_values import JsonOption, execution_number, since
 from agent_md.cli.terminal.output import say
-from agent_md.cli.views.answers_table import answers_table, given_answer_shape
+from agent_md.cli.views.answers_table import answers_table, given_answer_json
 from agent_md.executions.given_answers import AnswerFilter
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.states import Outcome
@@ -73,7 +73,7 @@ def answers(
         )
         found = app.reading_store.given_answers(wanted, limit=min(number, _MOST))
     if as_json:
-        say(json_line([given_answer_shape(given) for given in found]))
+        say(json_line([given_answer_json(given) for given in found]))
     else:
         say(answers_table(found))
 

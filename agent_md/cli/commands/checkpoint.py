@@ -88,7 +88,7 @@ def _purge(app: App, names: Sequence[str] | None, *, force: bool, as_json: bool)
         ids = ", ".join(map(str, done.driven))
         note(f"left, because they are being driven: {ids}; cancel them, or try again later")
     if as_json:
-        say(json_line({**_file(app), **_purge_shape(done)}))
+        say(json_line({**_file(app), **_purge_json(done)}))
         return
     say(
         f"Removed {counted(done.removed, 'thread')}, kept {done.kept:,}. {one_line(_file(app)['file'])}: "
@@ -96,7 +96,7 @@ def _purge(app: App, names: Sequence[str] | None, *, force: bool, as_json: bool)
     )
 
 
-def _purge_shape(done: Purge) -> dict[str, object]:
+def _purge_json(done: Purge) -> dict[str, object]:
     return {
         "removed": done.removed,
         "kept": done.kept,

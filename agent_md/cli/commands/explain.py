@@ -16,10 +16,10 @@ from agent_md.cli.terminal.output import say
 from agent_md.cli.views.explanation import ASKING_TOOLS, Explanation, explanation_lines
 from agent_md.executions.grants import Grant
 from agent_md.executions.states import Drift
-from agent_md.serialization import agent_detail, duration_text, grant_shape, trigger_shape
+from agent_md.serialization import agent_detail, duration_text, grant_json, trigger_json
 from agent_md.visible_text import json_line
 
-__all__ = ["explain", "explained", "shape_of"]
+__all__ = ["explain", "explained", "explanation_json"]
 
 _FIRES = 3
 
@@ -36,7 +36,7 @@ def explain(
     with open_app(workspace, drives=True) as app:
         explanation = explained(app, app.registry.get(agent).spec)
     if as_json:
-        say(json_line(shape_of(explanation)))
+        say(json_line(explanation_json(explanation)))
         return
     say(*explanation_lines(explanation))
 
@@ -77,7 +77,7 @@ def _grants(app: App, spec: AgentSpec) -> tuple[tuple[Grant, tuple[Drift, ...]],
 # JSON
 
 
-def shape_of(explanation: Explanation) -> dict[str, Any]:
+def explanation_json(explanation: Explanation) -> dict[str, Any]:
     """The explanation as JSON has it: every tool once for each outcome its calls can have."""
     spec = explanation.spec
     detail = agent_detail(spec)
@@ -100,13 +100,13 @@ def shape_of(explanation: Explanation) -> dict[str, Any]:
             }
             for possible in explanation.calls
         ],
-        "grants": [grant_shape(grant, drift) for grant, drift in explanation.grants],
+        "grants": [grant_json(grant, drift) for grant, drift in explanation.grants],
         "ask_themselves": [name for name in ASKING_TOOLS if name in names],
         "confirm_timeout": duration_text(spec.confirm_timeout),
         "on_pending": spec.on_pending,
         **{key: detail[key] for key in kept},
         "workspace_max_cost_usd_per_day": explanation.day_limit,
-        "trigger_state": trigger_shape(explanation.trigger),
+        "trigger_state": trigger_json(explanation.trigger),
         "next_fires": list(explanation.fires),
         "problems": list(explanation.problems),
         "notes": list(explanation.notes),

@@ -15,7 +15,7 @@ from agent_md.cli.terminal.output import say
 from agent_md.cli.views.grants import grants_table, state_text
 from agent_md.errors import UsageError
 from agent_md.executions.grants import GrantEnd, GrantId
-from agent_md.serialization import grant_shape
+from agent_md.serialization import grant_json
 from agent_md.visible_text import json_line, one_line
 
 __all__ = ["grants"]
@@ -62,7 +62,7 @@ def _show(app: App, agent: str | None, *, everything: bool, as_json: bool) -> No
     found = store.grants.listed(agents=names, ended=everything)
     drift = app.drift_of_grants(found)
     if as_json:
-        say(json_line([grant_shape(grant, drift[grant.id]) for grant in found]))
+        say(json_line([grant_json(grant, drift[grant.id]) for grant in found]))
         return
     say(grants_table([(grant, drift[grant.id]) for grant in found]))
 
@@ -71,7 +71,7 @@ def _revoke(app: App, grant_id: GrantId, *, as_json: bool) -> None:
     before = app.reading_store.grants.get(grant_id)
     grant = app.store.grants.revoke(grant_id, by=login())
     if as_json:
-        say(json_line(grant_shape(grant, app.drift_of_grants([grant])[grant.id])))
+        say(json_line(grant_json(grant, app.drift_of_grants([grant])[grant.id])))
         return
     named = f"Grant {grant.id}, {one_line(grant.rule)} of {one_line(grant.agent)},"
     if before.ended in (GrantEnd.EXPIRED, GrantEnd.REVOKED):

@@ -15,7 +15,7 @@ from agent_md.cli.views.triggers import held_text, skipped_text
 from agent_md.executions.execution import Execution
 from agent_md.executions.firings import TriggerState
 from agent_md.executions.ids import ExecutionId
-from agent_md.serialization import agent_shape, invalid_shape
+from agent_md.serialization import agent_json, invalid_json
 from agent_md.visible_text import json_line, one_line
 
 __all__ = ["list_agents"]
@@ -37,10 +37,10 @@ def list_agents(as_json: JsonOption = False, workspace: WorkspaceOption = None) 
     if as_json:
         folder = app.settings.workspace
         agents = [
-            agent_shape(row.spec, folder, last_run=row.last.created_at if row.last else None, next_run=row.next_run)
+            agent_json(row.spec, folder, last_run=row.last.created_at if row.last else None, next_run=row.next_run)
             for row in rows
         ]
-        invalid = [invalid_shape(item.file, item.error) for item in registry.invalid]
+        invalid = [invalid_json(item.file, item.error) for item in registry.invalid]
         say(json_line({"agents": agents, "invalid": invalid, "notes": [*held, *idle]}))
         return
     if not (rows or registry.invalid):

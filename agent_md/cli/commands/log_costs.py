@@ -12,7 +12,7 @@ from agent_md.errors import UsageError
 from agent_md.executions.costs import CostBy, total
 from agent_md.executions.days import local_midnight
 from agent_md.executions.spending import Scope
-from agent_md.serialization import cost_shape
+from agent_md.serialization import cost_json
 from agent_md.visible_text import json_line
 
 __all__ = ["check_options", "say_costs"]
@@ -35,8 +35,8 @@ def say_costs(app: App, agent: str | None, by: CostBy, *, since: float | None, l
             json_line(
                 {
                     "by": by,
-                    "costs": [{str(by): cost.key, **cost_shape(cost)} for cost in found[:limit]],
-                    "total": cost_shape(total(found)),
+                    "costs": [{str(by): cost.key, **cost_json(cost)} for cost in found[:limit]],
+                    "total": cost_json(total(found)),
                     "limits": [
                         {"scope": scope, "limit_usd": amount, "spent_usd": spent} for scope, amount, spent in limits
                     ],

@@ -23,7 +23,7 @@ from agent_md.executions.execution import Event, Execution
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.spending import Refusal
 from agent_md.executions.states import EventType, Status
-from agent_md.serialization import event_shape, execution_shape, refusal_shape
+from agent_md.serialization import event_json, execution_json, refusal_json
 from agent_md.visible_text import json_line
 
 __all__ = ["logs"]
@@ -54,7 +54,7 @@ def logs(
         list[Status] | None,
         typer.Option("--status", help="Only those with this status; repeat it for several.", show_default=False),
     ] = None,
-    saying: Annotated[
+    containing: Annotated[
         str | None,
         typer.Option(
             "--grep",
@@ -96,7 +96,7 @@ def logs(
 
     Example: agentmd logs -e 42
     """
-    filters = {"--status": statuses, "--grep": saying, "--unknown": unknown or None}
+    filters = {"--status": statuses, "--grep": containing, "--unknown": unknown or None}
     others = {"-e": execution, "--refused": refused or None, "-f": follow or None, **filters}
     check_options(by, cost=cost, others=others)
     _check_one_kind(execution, agent, {**filters, "--since": begun}, refused=refused)
@@ -119,12 +119,12 @@ def logs(
             statuses=statuses or (),
             unknown=unknown or None,
             since=begun,
-            saying=saying,
+            containing=containing,
             limit=min(number, _MOST),
         )
         chosen = begun is not None or any(value is not None for value in filters.values())
         if as_json:
-            say(json_line([execution_shape(item) for item in found]))
+            say(json_line([execution_json(item) for item in found]))
         elif unknown and not found:
             say("No call may have run without anybody knowing.")
         elif chosen:
@@ -173,7 +173,7 @@ class _News:
 
 def _refused(found: Sequence[Refusal], *, as_json: bool) -> None:
     if as_json:
-        say(json_line([refusal_shape(item) for item in found]))
+        say(json_line([refusal_json(item) for item in found]))
     else:
         say(refusals_table(found) if found else "Nothing was refused.")
 
@@ -214,5 +214,5 @@ def _timeline(workspace: Path | None, execution_id: ExecutionId, *, follow: bool
 
 
 def _say_events(events: Sequence[Event], *, lines: bool) -> None:
-    shapes = [event_shape(event) for event in events]
+    shapes = [event_json(event) for event in events]
     say(*map(json_line, shapes if lines else [shapes]))

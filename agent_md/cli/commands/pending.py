@@ -14,7 +14,7 @@ from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.tables import PendingRow, pending_table
 from agent_md.executions.requests import Request
-from agent_md.serialization import request_shape
+from agent_md.serialization import request_json
 from agent_md.visible_text import json_line
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def pending(
 def _show_pending(app: App, requests: Sequence[Request], *, as_json: bool) -> None:
     drift = app.drift_of(requests)
     if as_json:
-        say(json_line([request_shape(request, drift=drift[request.id]) for request in requests]))
+        say(json_line([request_json(request, drift=drift[request.id]) for request in requests]))
         return
     rows = [PendingRow(request, drift[request.id]) for request in requests]
     say(pending_table(rows, now=time.time()))

@@ -24,7 +24,7 @@ from agent_md.executions.requests import Request
 from agent_md.executions.states import Status
 from agent_md.ports.store import NewAnswer
 from agent_md.runner.responding import refuse_asked_again
-from agent_md.serialization import retraction_shape
+from agent_md.serialization import retraction_json
 from agent_md.visible_text import json_line, one_line
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def respond(
         raise UsageError(f"--request, --all and --no-wait go with an answer: {ANSWER_FLAGS}")
     if request is not None and everything:
         raise UsageError("--request names one request, --all means all: give one of them")
-    from agent_md.cli.drive.drive_or_follow import attend
+    from agent_md.cli.drive.drive_or_follow import drive_or_follow
 
     with open_app(workspace, drives=True) as app:
         asked = app.find_execution(ExecutionId(execution))
@@ -129,7 +129,7 @@ def respond(
         root = app.store.execution(asked.root)
         showing = Showing(app, root.id, choose_output(root, quiet=quiet, as_json=as_json))
         if given is None:
-            code = attend(app, showing, None, prompt, may_drive=lambda: not _server_goes_on(app))
+            code = drive_or_follow(app, showing, None, prompt, may_drive=lambda: not _server_goes_on(app))
             showing.end()
         else:
             chosen = _chosen(app, asked, request, everything=everything)
@@ -165,7 +165,7 @@ def _retract(app: App, execution: Execution, prefix: str | None, *, as_json: boo
     request = app.responder.choose_answered(execution, prefix)
     retraction = app.store.retract(request.id, by=login())
     if as_json:
-        say(json_line(retraction_shape(execution.id, retraction)))
+        say(json_line(retraction_json(execution.id, retraction)))
         return
     decided = decision_text(app.store.request(request.id))
     say(f"Retracted by {one_line(retraction.retracted_by)}: {summary(request)}: {decided}.")
@@ -197,9 +197,9 @@ def _record(
         showing.begin()
         showing.output.handed_over(current, "a live process" if drives else "the server", answered=True)
         return 0
-    from agent_md.cli.drive.drive_or_follow import attend
+    from agent_md.cli.drive.drive_or_follow import drive_or_follow
 
-    code = attend(app, showing, claim, prompt)
+    code = drive_or_follow(app, showing, claim, prompt)
     showing.end()
     return code
 

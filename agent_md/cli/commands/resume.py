@@ -18,7 +18,7 @@ from agent_md.errors import DrivenElsewhere, ExecutionEnded
 from agent_md.executions.execution import Claim, Execution
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.states import Status
-from agent_md.serialization import execution_shape
+from agent_md.serialization import execution_json
 from agent_md.system import named, way_to_end
 from agent_md.visible_text import json_line
 
@@ -42,7 +42,7 @@ def resume(
     if execution is None and not everything:
         _list_resumable(workspace, as_json=as_json)
         return
-    from agent_md.cli.drive.drive_or_follow import attend
+    from agent_md.cli.drive.drive_or_follow import drive_or_follow
 
     code = 0
     with open_app(workspace, drives=True) as app:
@@ -60,7 +60,7 @@ def resume(
             if claim is None:
                 _refuse_driven(app, app.store.execution(item.id))
             showing = Showing(app, root.id, choose_output(root, quiet=quiet, as_json=as_json))
-            code = attend(app, showing, claim, terminal(asks=not as_json), on_ask) or code
+            code = drive_or_follow(app, showing, claim, terminal(asks=not as_json), on_ask) or code
             showing.end()
     raise typer.Exit(code)
 
@@ -82,7 +82,7 @@ def _list_resumable(workspace: WorkspaceOption, *, as_json: bool) -> None:
         found = app.reading_store.abandoned()
         _note_left_behind(app)
     if as_json:
-        say(json_line([execution_shape(item) for item in found]))
+        say(json_line([execution_json(item) for item in found]))
     elif not found:
         say("Nothing to resume.")
     else:

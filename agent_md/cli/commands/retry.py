@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from agent_md.cli.agent_notes import tell_earlier
+from agent_md.cli.agent_notes import note_earlier_messages
 from agent_md.cli.command_context import WorkspaceOption, open_app, terminal
 from agent_md.cli.drive.event_follower import Showing
 from agent_md.cli.drive.run_output import choose_output
@@ -14,7 +14,7 @@ from agent_md.cli.option_values import LinesOption, OnAsk, OnAskOption, QuietOpt
 from agent_md.cli.terminal.output import remark
 from agent_md.executions.execution import Claim
 from agent_md.executions.ids import ExecutionId
-from agent_md.runner.retrying import what_ran
+from agent_md.runner.retrying import calls_that_ran
 
 __all__ = ["retry"]
 
@@ -35,19 +35,19 @@ def retry(
 
     Example: agentmd retry 42
     """
-    from agent_md.cli.drive.drive_or_follow import attend
+    from agent_md.cli.drive.drive_or_follow import drive_or_follow
 
     with open_app(workspace, drives=True) as app:
         failed = app.find_execution(ExecutionId(execution))
         created = app.starter.retry(failed)
         output = choose_output(created, quiet=quiet, as_json=as_json)
-        for what, calls in zip(("ran", "may have run"), what_ran(app.store, failed), strict=True):
+        for what, calls in zip(("ran", "may have run"), calls_that_ran(app.store, failed), strict=True):
             if calls:
                 remark(f"note: {', '.join(calls)} of execution {failed.id} {what}")
         if not quiet:
-            tell_earlier(app, created)
+            note_earlier_messages(app, created)
         showing = Showing(app, created.id, output, new=str(app.spec_of(created).model))
         claim = Claim(created.id, app.worker, created.epoch)
-        code = attend(app, showing, claim, terminal(asks=not as_json), on_ask)
+        code = drive_or_follow(app, showing, claim, terminal(asks=not as_json), on_ask)
         showing.end()
     raise typer.Exit(code)

@@ -11,7 +11,7 @@ import typer
 from agent_md.agents.spec import AgentSpec, ModelRef
 from agent_md.api.address import server_takes_over
 from agent_md.app import App
-from agent_md.cli.agent_notes import tell_earlier, tell_unasked, warn_unavailable
+from agent_md.cli.agent_notes import note_earlier_messages, note_unguarded_changes, warn_unavailable
 from agent_md.cli.command_context import WorkspaceOption, current_folder, open_app, terminal
 from agent_md.cli.commands.agent_path import spec_named, workspace_for
 from agent_md.cli.commands.run_message import has_unread, message_of
@@ -107,8 +107,8 @@ def run(
         if message != "-" and has_unread(person(sys.stdin)):
             note("note: standard input is not read; `-m -` takes it as the message")
         if not quiet:
-            tell_earlier(app, execution, hint=" (--fresh leaves them out)")
-            tell_unasked(app, spec)
+            note_earlier_messages(app, execution, hint=" (--fresh leaves them out)")
+            note_unguarded_changes(app, spec)
         output = choose_output(execution, quiet=quiet, as_json=as_json)
         warn_unavailable(app, spec.name)
         showing = Showing(app, execution.id, output, new=str(spec.model))
@@ -117,10 +117,10 @@ def run(
                 showing.update()  # its start
             output.handed_over(execution, _hand_over(app, execution), answered=False)
             return
-        from agent_md.cli.drive.drive_or_follow import attend  # commands that drive nothing do not pay for it
+        from agent_md.cli.drive.drive_or_follow import drive_or_follow  # commands that drive nothing do not pay for it
 
         claim = Claim(execution.id, app.worker, execution.epoch)
-        code = attend(app, showing, claim, terminal(asks=not as_json), on_ask, scripted=scripted)
+        code = drive_or_follow(app, showing, claim, terminal(asks=not as_json), on_ask, scripted=scripted)
         showing.end()
     raise typer.Exit(code)
 

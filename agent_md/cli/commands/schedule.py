@@ -20,7 +20,7 @@ from agent_md.cli.views.times import date_time
 from agent_md.errors import UsageError
 from agent_md.executions.days import instant_of
 from agent_md.executions.firings import FiringState, Pause
-from agent_md.serialization import firing_shape
+from agent_md.serialization import firing_json
 from agent_md.visible_text import json_line, one_line
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _show(app: App, name: str | None, number: int, begin: str | None, *, as_json
 def _show_skipped(app: App, agent: str | None, number: int, *, as_json: bool) -> None:
     found = app.reading_store.firings.listed(agent=agent, states=[FiringState.SKIPPED], limit=number)
     if as_json:
-        say(json_line([firing_shape(firing) for firing in found]))
+        say(json_line([firing_json(firing) for firing in found]))
         return
     if not found:
         say("Nothing was skipped.")

@@ -68,11 +68,13 @@ def start(
             return
         from agent_md.api.server import Listen, serve
         from agent_md.api.suspect_process import alone_command
-        from agent_md.engines.suspect_processes import ProcessAlone
+        from agent_md.engines.suspect_processes import SuspectProcess
 
         settings = app.settings.server
         listen = Listen(host or settings.host, settings.port if port is None else port, api_key or settings.api_key)
-        anew = serve(app, listen, partial(_announce, app), ProcessAlone(partial(alone_command, app.settings.workspace)))
+        anew = serve(
+            app, listen, partial(_announce, app), SuspectProcess(partial(alone_command, app.settings.workspace))
+        )
     if anew:
         start_anew(app, listen)
 

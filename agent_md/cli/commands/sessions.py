@@ -11,8 +11,8 @@ from agent_md.app import App
 from agent_md.cli.command_context import WorkspaceOption, login, open_app
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
-from agent_md.cli.views.chat_texts import conversation, said_of, totals, way_back
-from agent_md.cli.views.sessions_table import SessionRow, listed_session_shape, sessions_table
+from agent_md.cli.views.chat_texts import continue_hint, conversation, message_texts, totals
+from agent_md.cli.views.sessions_table import SessionRow, listed_session_json, sessions_table
 from agent_md.errors import SeveralSessions, UnknownSession, UsageError
 from agent_md.executions.chat_messages import chat_message
 from agent_md.executions.execution import Execution
@@ -73,7 +73,7 @@ def _list(app: App, agent: str | None, number: int, *, as_json: bool) -> None:
     newest = sorted(found, key=lambda session: session.changed_at, reverse=True)[:number]
     turns = [len(store.sessions.turns(session.agent, session.id)) for session in newest]
     if as_json:
-        say(json_line([listed_session_shape(session, count) for session, count in zip(newest, turns, strict=True)]))
+        say(json_line([listed_session_json(session, count) for session, count in zip(newest, turns, strict=True)]))
         return
     say(sessions_table([SessionRow(session, count) for session, count in zip(newest, turns, strict=True)]))
     if len(found) > number:
@@ -101,17 +101,17 @@ def _show(app: App, session: Session, *, as_json: bool) -> None:
     if as_json:
         say(
             json_line(
-                {**listed_session_shape(session, len(turns)), "messages": [chat_message(item) for item in messages]}
+                {**listed_session_json(session, len(turns)), "messages": [chat_message(item) for item in messages]}
             )
         )
         return
     say(f"Session {one_line(session.id)} of {one_line(session.agent)}: {session.status}, {_sum(turns)}")
-    say(*conversation(said_of(messages)))
+    say(*conversation(message_texts(messages)))
     if turns:
         ids = [str(turn.id) for turn in reversed(turns)]
         named = ", ".join(["…"] * (len(ids) > _TURNS) + ids[-_TURNS:])
         say(f"What was done in its turns: agentmd logs -e ID, of {named}")
-    say(way_back([session.agent], session.id))
+    say(continue_hint([session.agent], session.id))
 
 
 def _sum(turns: list[Execution]) -> str:

@@ -15,7 +15,7 @@ from agent_md.errors import UsageError
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.positions import POSITION, Position
 from agent_md.executions.settlement_note import checked_note
-from agent_md.serialization import unknown_call_shape
+from agent_md.serialization import unknown_call_json
 from agent_md.visible_text import json_line, one_line
 
 __all__ = ["settle"]
@@ -65,7 +65,7 @@ def _settle(app: App, execution_id: ExecutionId, at: Position, *, ran: bool, not
     call = store.call(execution_id, at)
     assert call is not None  # it was settled
     if as_json:
-        say(json_line(unknown_call_shape(call)))
+        say(json_line(unknown_call_json(call)))
         return
     how = "ran" if settled.ran else "did not run"
     say(f"Call {at} of execution {execution_id} ({one_line(call.tool)}) {how}, says {one_line(settled.settled_by)}.")

@@ -31,13 +31,13 @@ from agent_md.executions.states import Outcome, RequestKind, RequestSource, Stat
 from agent_md.ports.store import NewAnswer
 from agent_md.process.standard_streams import divert_tool_output
 
-__all__ = ["attend"]
+__all__ = ["drive_or_follow"]
 
 _POLL_S = 0.05
 _GRACE_S = 0.3
 
 
-def attend(
+def drive_or_follow(
     app: App,
     showing: Showing,
     claim: Claim | None,

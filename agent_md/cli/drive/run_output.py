@@ -15,7 +15,7 @@ from agent_md.cli.views.request_text import decision_text, summary
 from agent_md.executions.execution import Event, Execution
 from agent_md.executions.requests import Request
 from agent_md.executions.states import Drift, EventType
-from agent_md.serialization import request_shape, run_event_line
+from agent_md.serialization import request_json, run_event_line
 from agent_md.visible_text import counted, json_line, visible
 
 if TYPE_CHECKING:
@@ -147,11 +147,11 @@ class JsonOutput(Output):
         self.event(started, execution, ())
 
     def event(self, event: Event, execution: Execution, requests: Sequence[tuple[Request, Sequence[Drift]]]) -> None:
-        shapes = [request_shape(request, drift=drift) for request, drift in requests]
+        shapes = [request_json(request, drift=drift) for request, drift in requests]
         self._line(run_event_line(event, execution, shapes))
 
     def answered(self, request: Request, *, drift: Sequence[Drift], again: bool) -> None:
-        shape = request_shape(request, drift=drift)
+        shape = request_json(request, drift=drift)
         self._line({"event": "answered", "execution_id": request.execution_id, "again": again, "request": shape})
 
     def recorded(self, execution: Execution, *, again: bool) -> None:

@@ -27,9 +27,9 @@ class Leaving:
         live: LiveArea,
         execution_id: ExecutionId,
         cancel: Callable[[], object],
-        told_to_stop: Callable[[], object],
+        note_stop_request: Callable[[], object],
     ) -> None:
-        """`cancel` is called in the loop; `told_to_stop` in a signal handler, when the process is to end."""
+        """`cancel` is called in the loop; `note_stop_request` in a signal handler, when the process is to end."""
         self.driving = False
         """Whether the execution is driven here; to be kept up by the attendant."""
         self.cancelled = False
@@ -40,7 +40,7 @@ class Leaving:
         self._live = live
         self._id = execution_id
         self._cancel = cancel
-        self._told_to_stop = told_to_stop
+        self._told_to_stop = note_stop_request
         self._pressed = False
         self._other: int | None = None
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_md.cli.asking.prompt import TerminalPrompt
-from agent_md.cli.chat.flow import COMMANDS, ChatOver, Commands, code_of_chat, messages_to_agent, nobody_reads
+from agent_md.cli.chat.flow import COMMANDS, ChatEnded, Commands, code_of_chat, messages_to_agent, nobody_reads
 from agent_md.cli.chat.message_input import Messages, messages_of
 from agent_md.cli.command_context import screen, terminal
 from agent_md.cli.exit_codes import WAITING
@@ -22,7 +22,7 @@ from agent_md.cli.remote.remote_turns import LeftWaiting, RemoteTurns, Stage
 from agent_md.cli.terminal.notices import Notices
 from agent_md.cli.terminal.output import note
 from agent_md.cli.terminal.signals import taken_over
-from agent_md.cli.views.chat_texts import beginning, continuing, way_back
+from agent_md.cli.views.chat_texts import beginning, continue_hint, continuing
 from agent_md.client.sessions import Place, RemoteSession, SessionsClient, place_of
 from agent_md.errors import AgentmdError, RequestRefused, ServerUnreachable, UnknownSession
 from agent_md.settings import users_terminal
@@ -116,7 +116,7 @@ class _RemoteChat:
             return ["  This session is new: nothing was said in it."]
         before, session = self._turns.session_id, await self._client.create()
         self._session, self._empty, self._turns = session, True, self._turns_of(session)
-        left = way_back(["--url", self._place.base], before)
+        left = continue_hint(["--url", self._place.base], before)
         return [f"  {left}", f"  A new session, which knows nothing of what was said: {one_line(session.id)}"]
 
     def _turns_of(self, session: RemoteSession) -> RemoteTurns:
@@ -202,7 +202,7 @@ class _RemoteChat:
             if session is not None and self._empty:
                 self._loop.run_until_complete(asyncio.wait_for(self._client.delete(session.id), _GRACE_S))
             elif session is not None:
-                self._output.tell(way_back(["--url", self._place.base], session.id))
+                self._output.tell(continue_hint(["--url", self._place.base], session.id))
         self._loop.run_until_complete(self._client.close())
         self._loop.close()
 
@@ -241,4 +241,4 @@ class _RemoteChat:
             self._output.note(_LEFT[turns.stage].format(one_line(self._session.id)))
         if left.result() == WAITING and not self._talks:
             self._output.note("What follows on standard input was not sent.")
-        raise ChatOver(left.result())
+        raise ChatEnded(left.result())

@@ -17,7 +17,7 @@ from agent_md.visible_text import one_line
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["answers_table", "given_answer_shape"]
+__all__ = ["answers_table", "given_answer_json"]
 
 _LISTED = 200
 
@@ -48,7 +48,7 @@ def _retracted(given: GivenAnswer, zone: tzinfo | None) -> str:
     return f"retracted by {one_line(given.retracted_by)} at {date_time(given.retracted_at, zone)}"
 
 
-def given_answer_shape(given: GivenAnswer) -> dict[str, Any]:
+def given_answer_json(given: GivenAnswer) -> dict[str, Any]:
     """An answer with what was asked; of one whose execution was removed `kind`, `message` and what a tool was to do are
     null. `outcome` is what was decided, also if that was `retracted`."""
     request, answer = given.request, given.answer

@@ -22,7 +22,17 @@ from agent_md.visible_text import counted, one_line, visible
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["HELP", "TYPING", "agent_lines", "beginning", "continuing", "conversation", "said_of", "totals", "way_back"]
+__all__ = [
+    "HELP",
+    "TYPING",
+    "agent_lines",
+    "beginning",
+    "continue_hint",
+    "continuing",
+    "conversation",
+    "message_texts",
+    "totals",
+]
 
 TYPING = (
     "  /exit, /quit or Ctrl-D ends the chat, /help shows this; any other text is a message.",
@@ -74,7 +84,7 @@ def _quoted(role: str, text: str) -> RenderableType:
     return Text(cut(line, _WIDEST), "dim", no_wrap=True, overflow="ellipsis")
 
 
-def said_of(messages: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+def message_texts(messages: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Messages in stored form as pairs of role and text, each call of theirs as one of the role `call`."""
     said: list[tuple[str, str]] = []
     for stored in messages:
@@ -111,7 +121,7 @@ def totals(usages: Sequence[Usage]) -> str:
     return f"{counted(len(usages), 'turn')}, {tokens:,} tokens, {shown}"
 
 
-def way_back(place: Sequence[str], session_id: str) -> str:
+def continue_hint(place: Sequence[str], session_id: str) -> str:
     """How the session is continued; `place` are the words of the command line that name where it is."""
     words = ("agentmd", "chat", *place, "--session", session_id)
     return f"This session goes on with: {one_line(shlex.join(words))}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from agent_md.agents.explained_rules import Possible
+from agent_md.agents.explained_rules import PossibleDecision
 from agent_md.agents.rules import EVERYTHING, parse_rule
 from agent_md.agents.spec import AgentSpec
 from agent_md.cli.views.grants import grant_text, state_text
@@ -37,7 +37,7 @@ class Explanation:
     `notes` do not."""
 
     spec: AgentSpec
-    calls: tuple[Possible, ...]
+    calls: tuple[PossibleDecision, ...]
     guards: str
     custom: bool = False
     problems: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Explanation:
     grants: tuple[tuple[Grant, tuple[Drift, ...]], ...] = ()
     """Those that have not ended, each with what suspends it."""
 
-    def place_of(self, possible: Possible) -> str | None:
+    def place_of(self, possible: PossibleDecision) -> str | None:
         """The file that has the rule; None when no rule decides, or the tool itself."""
         source = possible.verdict.source
         if source in (None, "requires_approval"):
@@ -109,7 +109,7 @@ def _grant_row(grant: Grant, drift: Sequence[Drift]) -> tuple[str, str]:
     return grant.rule, grant_text(grant) + (f" ({state})" if state else "")
 
 
-def _label(possible: Possible) -> str:
+def _label(possible: PossibleDecision) -> str:
     """What calls it is about: the rule as written, or the tool, if it is about all of them."""
     rule = possible.verdict.rule
     if rule is None or rule == EVERYTHING or possible.unclear:
@@ -118,7 +118,7 @@ def _label(possible: Possible) -> str:
     return possible.tool if parsed.pattern is None or parsed.effect is not None else rule
 
 
-def _reason(explanation: Explanation, possible: Possible) -> str:
+def _reason(explanation: Explanation, possible: PossibleDecision) -> str:
     verdict = possible.verdict
     if verdict.source == "requires_approval":
         return "requires_approval (the tool itself)"

@@ -17,7 +17,7 @@ from agent_md.cli.views.call_text import call_line, long_texts, shown_json, text
 from agent_md.cli.views.hanging import Hanging, Verbatim, indented, paragraph
 from agent_md.cli.views.question_keys import Command, hint_lines
 from agent_md.cli.views.rendering import rendered
-from agent_md.cli.views.request_text import drift_text, remaining, summary, why_again
+from agent_md.cli.views.request_text import drift_text, remaining, repeat_reason, summary
 from agent_md.cli.views.screen import Screen
 from agent_md.cli.views.text_width import cut, width_of
 from agent_md.executions.requests import Preview, Request
@@ -108,7 +108,7 @@ def _warnings(request: Request, drift: Sequence[Drift], now: float | None) -> It
     texts = []
     if is_suspicious(_everything_shown(request)):
         texts.append(_DECEIVING)
-    if why := why_again(request):
+    if why := repeat_reason(request):
         texts.append(f"asked again: {why}")
     texts += [drift_text(part, request) for part in drift]
     if now is not None and (left := request.time_left(now)) is not None:

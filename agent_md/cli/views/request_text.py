@@ -26,9 +26,9 @@ __all__ = [
     "drift_text",
     "listed",
     "remaining",
+    "repeat_reason",
     "summary",
     "unasked",
-    "why_again",
     "withdrawn",
 ]
 
@@ -46,7 +46,7 @@ def summary(request: Request) -> str:
 def listed(request: Request, *, whole: bool = False) -> str:
     """The request on one line of a list, with what is new about it if it was asked before. What a tool shows is cut where
     it is long, and says so, unless it is wanted `whole`."""
-    why = why_again(request)
+    why = repeat_reason(request)
     again = f" ({why})" if why else ""
     return _on_one_line(request, shown_json if whole else partial(short_json, cells=_LISTED)) + again
 
@@ -94,7 +94,7 @@ def _choices(options: Sequence[str]) -> str:
     return f" [{one_line(' | '.join(options))}]" if options else ""
 
 
-def why_again(request: Request) -> str:
+def repeat_reason(request: Request) -> str:
     """What is new about a question that was asked before, visible; "" of one that was not."""
     if request.replaces is not None:
         return "the answer was retracted"

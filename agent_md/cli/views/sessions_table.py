@@ -15,7 +15,7 @@ from agent_md.visible_text import one_line
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["SessionRow", "listed_session_shape", "sessions_table"]
+__all__ = ["SessionRow", "listed_session_json", "sessions_table"]
 
 
 class SessionRow(NamedTuple):
@@ -39,7 +39,7 @@ def sessions_table(rows: Sequence[SessionRow], *, zone: tzinfo | None = None) ->
     return Listing(("Session", "Agent", "Status", "Turns", "Changed", "Last turn"), cells, yielding=(0, 1, 4))
 
 
-def listed_session_shape(session: Session, turns: int) -> dict[str, Any]:
+def listed_session_json(session: Session, turns: int) -> dict[str, Any]:
     """A conversation, and how many turns it has."""
     return {
         "session_id": session.id,

@@ -90,7 +90,7 @@ def insert_execution(
     now: float,
     call: Position | None = None,
 ) -> ExecutionId:
-    """Adds the execution with its spec, its `opening` as SqliteOpenings made it, and its `system` and `human` events. `call`:
+    """Adds the execution with its spec, its `opening` as SqliteInitialMessages made it, and its `system` and `human` events. `call`:
     the call of its parent that starts it."""
     db.run("INSERT OR IGNORE INTO specs (digest, body) VALUES (?, ?)", spec_digest, spec)
     claimed = worker is not None

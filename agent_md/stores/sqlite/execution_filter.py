@@ -27,7 +27,7 @@ def conditions(
     *,
     unknown: bool | None,
     since: float | None,
-    saying: str | None,
+    containing: str | None,
 ) -> tuple[str, list[Any]]:
     """The condition with its values, for the filters of `Store.executions`."""
     wanted: dict[str, Collection[str] | None] = {
@@ -50,10 +50,10 @@ def conditions(
     if since is not None:
         found.append("x.created_at >= ?")
         values.append(since)
-    if saying is not None:
+    if containing is not None:
         db.function("says", _says)
         found.append(_SAYING)
-        values.append(saying)
+        values.append(containing)
     return " AND ".join(found) or "TRUE", values
 
 

@@ -14,7 +14,7 @@ from agent_md.executions.states import Status
 from agent_md.stores.sqlite import creating, ledger
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.execution_filter import conditions, has_status
-from agent_md.stores.sqlite.initial_messages import SqliteOpenings, messages_of
+from agent_md.stores.sqlite.initial_messages import SqliteInitialMessages, messages_of
 from agent_md.stores.sqlite.refusals import refusals
 from agent_md.stores.sqlite.rows import (
     EXECUTION,
@@ -28,7 +28,7 @@ class ExecutionQueries:
     """Queries for executions, mixed into SqliteStore."""
 
     _db: Database
-    _openings: SqliteOpenings
+    _openings: SqliteInitialMessages
 
     def execution(self, execution_id: ExecutionId) -> Execution:
         row = self._db.one(f"{EXECUTION} WHERE x.id = ?", execution_id) if abs(execution_id) < 2**63 else None
@@ -48,13 +48,13 @@ class ExecutionQueries:
         session_id: str | None = None,
         unknown: bool | None = None,
         since: float | None = None,
-        saying: str | None = None,
+        containing: str | None = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Execution]:
         agents = (agent,) if isinstance(agent, str) else agent
         where, values = conditions(
-            *(self._db, ids, statuses, agents, session_id), unknown=unknown, since=since, saying=saying
+            *(self._db, ids, statuses, agents, session_id), unknown=unknown, since=since, containing=containing
         )
         rows = self._db.all(
             f"{EXECUTION} WHERE {where} ORDER BY x.id DESC LIMIT ? OFFSET ?",

@@ -15,10 +15,10 @@ from agent_md.executions.firings import (
     Firing,
     FiringId,
     FiringState,
-    Followed,
     NewFiring,
     Pause,
     ToolRun,
+    TriggerRecord,
     Written,
 )
 from agent_md.executions.ids import ExecutionId
@@ -62,22 +62,22 @@ class SqliteFirings:
         self._db = db
         self._clock = clock
 
-    def follow(self, agent: str, trigger: TriggerKind, digest: str) -> Followed:
+    def follow(self, agent: str, trigger: TriggerKind, digest: str) -> TriggerRecord:
         where = (name_key(agent), trigger)
         row = self._db.one("SELECT digest, anchor, looked_at FROM triggers WHERE agent = ? AND trigger = ?", *where)
         if row is not None and row[0] == digest:
-            return Followed(row[1], row[2])
+            return TriggerRecord(row[1], row[2])
         now = self._clock()
         with self._db.write():
             self._db.run("INSERT OR REPLACE INTO triggers VALUES (?, ?, ?, ?, ?)", *where, digest, now, now)
-        return Followed(now, now)
+        return TriggerRecord(now, now)
 
-    def followed(self, agent: str, trigger: TriggerKind, digest: str) -> Followed | None:
+    def followed(self, agent: str, trigger: TriggerKind, digest: str) -> TriggerRecord | None:
         row = self._db.one(
             "SELECT anchor, looked_at FROM triggers WHERE agent = ? AND trigger = ? AND digest = ?",
             *(name_key(agent), trigger, digest),
         )
-        return None if row is None else Followed(row[0], row[1])
+        return None if row is None else TriggerRecord(row[0], row[1])
 
     def advance(
         self,

@@ -23,11 +23,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from agent_md.executions.execution import NewExecution
-from agent_md.executions.history import MESSAGE_EVENTS, lead_of, own_messages, shortened, talk_of, window_start
+from agent_md.executions.history import MESSAGE_EVENTS, conversation_of, lead_of, own_messages, shortened, window_start
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.rows import dump
 
-__all__ = ["LEFT_TRACES", "Conversation", "SqliteOpenings", "message_count", "messages_of", "referred_to"]
+__all__ = ["LEFT_TRACES", "Conversation", "SqliteInitialMessages", "message_count", "messages_of", "referred_to"]
 
 LEFT_TRACES = (
     "(x.status = 'success' OR EXISTS (SELECT 1 FROM calls c"
@@ -51,7 +51,7 @@ class Conversation(NamedTuple):
     """The messages that the session was created with."""
 
 
-class SqliteOpenings:
+class SqliteInitialMessages:
     """Makes and reads openings; `made` must be called inside `Database.write()`."""
 
     def __init__(self, db: Database) -> None:
@@ -116,7 +116,7 @@ class SqliteOpenings:
         made: dict[str, Any] = {"lead": lead}
         if lead and last_id and lead == self._lead_of(last):
             made["lead"] = {"as": _of(last["lead"], "as") or last_id}
-        talk = talk_of(conversation.begun)
+        talk = conversation_of(conversation.begun)
         turns = self._past(new, conversation.floor)
         start = window_start([*talk, *(message for _, said in turns for message in said)], new.history)
         if start < len(talk):

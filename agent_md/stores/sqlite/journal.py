@@ -16,10 +16,10 @@ from agent_md.executions.grants import GrantId
 from agent_md.executions.ids import RequestId, WaitId
 from agent_md.executions.positions import BETWEEN, Position
 from agent_md.executions.requests import CallEffect, NewRequest
-from agent_md.executions.spending import Budget, Judgement
+from agent_md.executions.spending import Budget, BudgetVerdict
 from agent_md.executions.states import CallOutcome, CallState, Decision, EventType, Outcome, RequestSource, Status
 from agent_md.ports.clock import Clock
-from agent_md.ports.journal import Ending
+from agent_md.ports.journal import ExecutionEnd
 from agent_md.ports.store import NewAnswer
 from agent_md.ports.workers import Workers
 from agent_md.stores.sqlite import family, grants, ledger, shared_statements, spending
@@ -133,7 +133,7 @@ class SqliteJournal:
             budget, self._budget = self._budget, None
             return () if budget is None else spending.marks_passed(self._db, self._claim, budget, usage.cost_usd)
 
-    def reserve(self, budget: Budget) -> Judgement:
+    def reserve(self, budget: Budget) -> BudgetVerdict:
         with self._fenced():
             self._budget = budget
             return spending.reserve(self._db, self._claim, budget, self._workers)
@@ -347,7 +347,7 @@ class SqliteJournal:
         if self._db.one(f"SELECT {OUTPUT} FROM executions x WHERE x.id = ?", execution_id)[0] != output:
             self._db.run("UPDATE executions SET output = ? WHERE id = ?", output, execution_id)
 
-    def finish(self, ending: Ending) -> None:
+    def finish(self, ending: ExecutionEnd) -> None:
         with self._fenced() as now:
             for position, state, outcome, text in ending.closings:
                 self._close_call(position, state, outcome, text, None, now)

@@ -14,7 +14,7 @@ from agent_md.executions.ids import ExecutionId
 from agent_md.executions.retention import Removable
 from agent_md.stores.sqlite.database import Database
 from agent_md.stores.sqlite.grants import KEPT_BY_GRANTS
-from agent_md.stores.sqlite.initial_messages import LEFT_TRACES, SqliteOpenings, message_count, referred_to
+from agent_md.stores.sqlite.initial_messages import LEFT_TRACES, SqliteInitialMessages, message_count, referred_to
 from agent_md.stores.sqlite.rows import ACTIVE, dump
 
 __all__ = ["Removals"]
@@ -71,7 +71,7 @@ _ROWS = (
 class Removals:
     """The part of `agent_md.ports.Retention` that removes executions."""
 
-    def __init__(self, db: Database, openings: SqliteOpenings) -> None:
+    def __init__(self, db: Database, openings: SqliteInitialMessages) -> None:
         self._db = db
         self._openings = openings
 

@@ -8,7 +8,7 @@ from agent_md.executions.ids import ExecutionId
 from agent_md.executions.retention import Removable
 from agent_md.ports.clock import Clock
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.initial_messages import SqliteOpenings
+from agent_md.stores.sqlite.initial_messages import SqliteInitialMessages
 from agent_md.stores.sqlite.removing import Removals
 from agent_md.stores.sqlite.rows import ACTIVE, dump
 
@@ -22,7 +22,7 @@ _FIRINGS = 1000
 class SqliteRetention:
     """`agent_md.ports.Retention` on SQLite."""
 
-    def __init__(self, db: Database, openings: SqliteOpenings, clock: Clock) -> None:
+    def __init__(self, db: Database, openings: SqliteInitialMessages, clock: Clock) -> None:
         self._db = db
         self._clock = clock
         self._removals = Removals(db, openings)

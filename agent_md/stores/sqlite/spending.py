@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent_md.errors import BudgetSpent
 from agent_md.executions.execution import Claim, NewExecution
 from agent_md.executions.ids import ExecutionId, WorkerId
-from agent_md.executions.spending import Account, Budget, Judgement, Scope, Spending, Verdict, judge, mark_passed
+from agent_md.executions.spending import Account, Budget, BudgetVerdict, Scope, Spending, Verdict, judge, mark_passed
 from agent_md.ports.workers import Workers
 from agent_md.stores.sqlite import ledger
 from agent_md.stores.sqlite.database import Database
@@ -21,7 +21,7 @@ def refuse_if_spent(db: Database, new: NewExecution, budget: Budget) -> None:
         raise BudgetSpent(f"{new.agent} was not started: {judged.reason}")
 
 
-def reserve(db: Database, claim: Claim, budget: Budget, workers: Workers) -> Judgement:
+def reserve(db: Database, claim: Claim, budget: Budget, workers: Workers) -> BudgetVerdict:
     """Holds what a call of the claim's execution may cost, if it fits; else it has a place among those that wait. What is
     of dead workers is freed first."""
     (agent,) = db.one("SELECT agent FROM executions WHERE id = ?", claim.execution_id)

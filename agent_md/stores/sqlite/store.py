@@ -29,7 +29,7 @@ from agent_md.stores.sqlite.family_queries import FamilyQueries
 from agent_md.stores.sqlite.firings import SqliteFirings
 from agent_md.stores.sqlite.given_answers import given_answers
 from agent_md.stores.sqlite.grants import SqliteGrants
-from agent_md.stores.sqlite.initial_messages import SqliteOpenings
+from agent_md.stores.sqlite.initial_messages import SqliteInitialMessages
 from agent_md.stores.sqlite.journal import SqliteJournal
 from agent_md.stores.sqlite.journal_queries import JournalQueries
 from agent_md.stores.sqlite.outbox import SqliteOutbox
@@ -48,7 +48,7 @@ class SqliteStore(FamilyQueries, JournalQueries, EventQueries):
         self._db = Database(path, frozen=frozen)
         self._workers = workers
         self._clock = clock
-        self._openings = SqliteOpenings(self._db)
+        self._openings = SqliteInitialMessages(self._db)
         self._claims = Claims(self._db, workers, clock)
         self._answers = SqliteAnswers(self._db, self._claims, clock)
         self.sessions = SqliteSessions(self._db, clock)
