@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from agent_md.agents.files import touched_lately
 from agent_md.agents.placeholders import Prompt, render
 from agent_md.agents.registry import AgentEntry
 from agent_md.agents.rules import hides
 from agent_md.agents.spec import AgentSpec, SandboxSettings
-from agent_md.errors import UsageError
+from agent_md.errors import AgentFileInvalid, UsageError
 from agent_md.executions.days import local_midnight
 from agent_md.executions.execution import Execution
 from agent_md.executions.spending import LATE_S, Budget, DayLimit, Scope
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
     from agent_md.isolation.process import Isolation
+    from agent_md.tools.mcp.declared import DeclaredTool
+    from agent_md.tools.mcp.server_log import OpenLog
+    from agent_md.tools.mcp.workspace_servers import Heard, McpWorkspace
     from agent_md.tools.sandbox import Sandbox
 
 __all__ = ["Assembly"]
@@ -56,6 +60,19 @@ def _secret_names(spec: AgentSpec | None) -> list[str]:
     return [*KEY_VARIABLES, "AGENTMD_API_KEY", *own, *(text.removeprefix("${").removesuffix("}") for text in hooks)]
 
 
+def _open_log(path: Path) -> OpenLog:
+    """Opens a log of a server, which is this user's alone; one that was full is moved aside."""
+    from agent_md.stores.private_files import open_private
+
+    def opened(aside: bool) -> BinaryIO:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        if aside:
+            path.replace(path.with_suffix(".1.log"))
+        return open(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab")
+
+    return opened
+
+
 class Assembly:
     """Makes parts of agents from the workspace's settings."""
 
@@ -64,10 +81,12 @@ class Assembly:
         settings: Settings,
         on_exhausted: Callable[[str], None] = lambda _: None,
         *,
+        heard: Heard = lambda server, tools: None,
         run_agent: Callable[[AgentSpec, Execution | None], Tool] | None = None,
     ) -> None:
-        """`on_exhausted` is called with the reason when too many threads of tools did not end. `run_agent` makes the tool
-        that calls other agents, for an execution or for one that does not exist yet; None = nobody has it."""
+        """`on_exhausted` is called with the reason when too many threads of tools did not end, `heard` with what MCP
+        servers say of their tools. `run_agent` makes the tool that calls other agents, for an execution or for one that
+        does not exist yet; None = nobody has it."""
         self.settings = settings
         self._run_agent = run_agent
         self._prices: Prices | None = None
@@ -76,9 +95,22 @@ class Assembly:
         self._remembered = Remembered()
         self.tool_threads = ToolThreads(lambda: on_exhausted(f"{MOST_ABANDONED} threads of tools did not end"))
         """What custom tools of this process run on."""
+        self._heard = heard
+        self._mcp: McpWorkspace | None = None
+
+    @property
+    def mcp(self) -> McpWorkspace:
+        """The MCP servers of the workspace."""
+        from agent_md.tools.mcp.workspace_servers import McpWorkspace
+
+        if self._mcp is None:
+            self._mcp = McpWorkspace(lambda: self.settings, self.tool_threads, _open_log, self._heard)
+        return self._mcp
 
     def close(self) -> None:
-        """Ends what tools left running, as far as it can be ended."""
+        """Ends the MCP servers of this process, and what tools left running, as far as it can be ended."""
+        if self._mcp is not None:
+            self._mcp.close()
         self.tool_threads.close()
 
     def use(self, settings: Settings, prices: Prices) -> None:
@@ -109,7 +141,8 @@ class Assembly:
     def redactor(self, spec: AgentSpec | None) -> Redactor:
         """What takes the secrets of an agent out of whatever is stored, shown, logged and sent; None = those of no agent.
         Secrets of a `.env` that is broken are unknown."""
-        return Redactor(self.settings.secrets(_secret_names(spec), lenient=True))
+        of_servers = self.mcp.secrets() if spec is not None and spec.mcp else {}
+        return Redactor({**of_servers, **self.settings.secrets(_secret_names(spec), lenient=True)})
 
     def _never_in_prompts(self, spec: AgentSpec, environ: Mapping[str, str]) -> Collection[str]:
         """The variables that hold a secret: by their name, because it is within their value, or, of any other variable of
@@ -151,9 +184,16 @@ class Assembly:
         now = time.time()
         return Budget(limits, local_midnight(now), now - LATE_S, estimate.price, estimate.is_bound)
 
-    def tools(self, spec: AgentSpec, *, lenient: bool = False, execution: Execution | None = None) -> dict[str, Tool]:
-        """The tools of an agent by name, for an `execution` of it. With `lenient` a module that cannot be loaded is left
-        out, else UsageError."""
+    def tools(
+        self,
+        spec: AgentSpec,
+        *,
+        lenient: bool = False,
+        mcp: Collection[DeclaredTool] = (),
+        execution: Execution | None = None,
+    ) -> dict[str, Tool]:
+        """The tools of an agent by name, for an `execution` of it; of MCP servers those in `mcp`. With `lenient` a module
+        that cannot be loaded, and an MCP tool whose name is taken, is left out, else UsageError."""
         from agent_md.graph.foreign_interrupt import foreign_interrupts
         from agent_md.tools.builtin import RESERVED_NAMES, builtin_tools
         from agent_md.tools.custom import load_custom_tools
@@ -185,8 +225,13 @@ class Assembly:
                     raise
         if spec.agents and self._run_agent is not None:
             tools.append(self._run_agent(spec, execution))
-        if spec.tools or spec.agents:
+        if spec.tools or spec.agents or spec.mcp:
             tools.append(ResultRead(spec.settings.max_tool_result_bytes))
+        if mcp:
+            of_servers, wrong = self.mcp.tools(mcp, {*RESERVED_NAMES, *(tool.name for tool in tools)})
+            if wrong and not lenient:
+                raise AgentFileInvalid("\n".join(wrong))
+            tools += of_servers
         return {tool.name: tool for tool in tools}
 
     def _isolation(self, spec: AgentSpec, *, writable: bool) -> Isolation:
@@ -212,7 +257,8 @@ class Assembly:
         settings = self.settings
         config = (settings.workspace / "config.yaml", settings.workspace / ".env", settings.user_config)
         modules = (settings.tools_dir / f"{name}.py" for name in agent.spec.tools)
-        return touched_lately((agent.path, *config, *modules), time.time())
+        servers = [settings.mcp_config] if agent.spec.mcp else []
+        return touched_lately((agent.path, *config, *modules, *servers), time.time())
 
     def tool_source(self, module: str) -> Source:
         """The source of a tool module as it is used now. Raises ModuleUnusable."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from agent_md.agents.mcp_names import is_all_of, of_server
 from agent_md.agents.names import name_key
 from agent_md.agents.registry import Registry
-from agent_md.agents.rules import unknown_tools
+from agent_md.agents.rules import EVERYTHING, parse_rule, unknown_tools
 from agent_md.agents.spec import AgentSpec
 from agent_md.assembly import Assembly
 from agent_md.errors import AgentFileInvalid, UnknownAgent, UsageError
@@ -23,11 +24,13 @@ from agent_md.tools.base import Tool
 
 if TYPE_CHECKING:
     from agent_md.runner.loop import MakeBench
+    from agent_md.tools.mcp.declared import DeclaredTool
+    from agent_md.tools.mcp.servers import Listing
 
 __all__ = ["Preflight", "without_effect"]
 
 _MONEY = ("max_cost_usd", DAILY_LIMIT)
-_NOT_YET = ("mcp", "skills", "secrets", "allow_hosts")
+_NOT_YET = ("skills", "secrets", "allow_hosts")
 
 
 class Preflight:
@@ -47,12 +50,17 @@ class Preflight:
 
     def problems(self, spec: AgentSpec) -> list[UsageError]:
         """Everything that would keep a parsed agent from running: model and key, limits, tools, rules."""
+        return self._problems(spec, lambda: self._listed_for_rules(spec))
+
+    def _problems(self, spec: AgentSpec, listed: Callable[[], Mapping[str, Listing]]) -> list[UsageError]:
+        """`listed` gives what is known of the agent's MCP servers; it is asked when nothing else is wrong with them."""
         found = self.problems_without_tools(spec)
+        listings = listed() if spec.mcp and not self._mcp_problems(spec) else {}
         try:
-            tools = self._parts.tools(spec)
+            tools = self._parts.tools(spec, mcp=_tools_in(listings))
         except UsageError as error:
             return [*found, error]
-        return found + self._unknown_rules(spec, tools)
+        return found + self._unknown_rules(spec, tools, listings)
 
     def problems_without_tools(self, spec: AgentSpec) -> list[UsageError]:
         """What would keep an agent from running, so far as it is seen at once: model and key, limits, variables."""
@@ -62,7 +70,25 @@ class Preflight:
                 check(spec)
             except UsageError as error:
                 found.append(error)
-        return found
+        return found + self._mcp_problems(spec)
+
+    def _mcp_problems(self, spec: AgentSpec) -> list[UsageError]:
+        """What is wrong with the entries of the agent's MCP servers; none is started."""
+        return self._parts.mcp.problems(spec.mcp) if spec.mcp else []
+
+    def mcp_listings(self, spec: AgentSpec) -> dict[str, Listing]:
+        """What each MCP server of the agent offers, or why it cannot be used; starts those that do not run."""
+        return self._parts.mcp.listed(spec.mcp) if spec.mcp and not self._mcp_problems(spec) else {}
+
+    def _listed_for_rules(self, spec: AgentSpec) -> dict[str, Listing]:
+        """What the servers offer that a rule names a tool of: a rule that is misspelt would guard nothing."""
+        rules = [parse_rule(text) for text in _rules_of(spec) if text != EVERYTHING]
+        named = [
+            server
+            for server in spec.mcp
+            if any(of_server(rule.tool, server) and not is_all_of(rule.tool, server) for rule in rules)
+        ]
+        return self._parts.mcp.listed(named) if named else {}
 
     def _check_model(self, spec: AgentSpec) -> None:
         environ = self._parts.settings.environment()
@@ -95,11 +121,11 @@ class Preflight:
             except AgentFileInvalid:
                 pass
 
-    def _unknown_rules(self, spec: AgentSpec, tools: Mapping[str, Tool]) -> list[UsageError]:
+    def _unknown_rules(
+        self, spec: AgentSpec, tools: Mapping[str, Tool], listings: Mapping[str, Listing]
+    ) -> list[UsageError]:
         from agent_md.tools.builtin import RESERVED_NAMES
 
-        if spec.mcp:  # their tools are not known here
-            return []
         known = {*RESERVED_NAMES, *tools}
         wrong = unknown_tools(spec, known)
         if any(rule in spec.confirm_tools for rule, _ in wrong):
@@ -110,7 +136,22 @@ class Preflight:
                 + (f"; did you mean {near!r}?" if near else f"; its tools are: {', '.join(sorted(tools))}")
             )
             for rule, near in wrong
+            if not self._may_name_mcp_tool(rule, spec, listings)
         ]
+
+    def _may_name_mcp_tool(self, rule: str, spec: AgentSpec, listings: Mapping[str, Listing]) -> bool:
+        """Whether a rule is for an MCP server whose tools are not known here; one that all agents share, for any server."""
+        named = parse_rule(rule).tool
+        usable = {server for server, listing in listings.items() if listing.failure is None}
+        if any(is_all_of(named, server) or (server not in usable and of_server(named, server)) for server in spec.mcp):
+            return True
+        if rule in (*spec.confirm, *spec.auto_approve, *spec.deny):
+            return False
+        try:
+            servers = self._parts.mcp.file.servers
+        except UsageError:
+            return False
+        return any(of_server(named, server) for server in servers if server not in spec.mcp)
 
     def _tools_of_all_agents(self) -> set[str]:
         """`defaults.confirm_tools` is for all agents, and may name a tool that only some of them have."""
@@ -119,8 +160,14 @@ class Preflight:
     def check(self, spec: AgentSpec) -> list[str]:
         """Everything that is wrong with a parsed agent: what `problems` and `trigger_problems` find, and what building its
         graph does."""
-        problems = [str(problem) for problem in self.problems(spec)]
-        problems += self._script_mistakes(spec) + self.trigger_problems(spec)
+        listings = self.mcp_listings(spec)
+        problems = [str(problem) for problem in self._problems(spec, lambda: listings)]
+        problems += [
+            f"the MCP server {server} cannot be used: {listing.failure}"
+            for server, listing in listings.items()
+            if listing.failure is not None
+        ]
+        problems += self._script_mistakes(spec, listings) + self.trigger_problems(spec)
         try:
             self._build(spec)
         except Exception as error:  # of whatever library: an agent that cannot be built must not pass
@@ -183,12 +230,13 @@ class Preflight:
         journal = self._store().journal(Claim(execution.id, WorkerId(""), 0))
         build_graph(self._make_run_context(execution, spec, journal, _Nobody()), None)
 
-    def _script_mistakes(self, spec: AgentSpec) -> list[str]:
+    def _script_mistakes(self, spec: AgentSpec, listings: Mapping[str, Listing]) -> list[str]:
         """Calls of a script to tools that the agent does not have; they would end an execution."""
         if spec.model.provider != "script":
             return []
         try:
-            script, tools = load_script(self._parts.scripts_dir, spec.model.name), self._parts.tools(spec)
+            script = load_script(self._parts.scripts_dir, spec.model.name)
+            tools = self._parts.tools(spec, mcp=_tools_in(listings))
         except UsageError:  # told by `problems`
             return []
         names = {call.name for talk in script.conversations for turn in talk.turns for call in turn.calls}
@@ -210,6 +258,14 @@ def without_effect(spec: AgentSpec) -> str | None:
 def _listed(names: list[str]) -> str:
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
+
+
+def _tools_in(listings: Mapping[str, Listing]) -> list[DeclaredTool]:
+    return [tool for listing in listings.values() for tool in listing.tools]
+
+
+def _rules_of(spec: AgentSpec) -> tuple[str, ...]:
+    return (*spec.confirm, *spec.auto_approve, *spec.deny, *spec.confirm_tools)
 
 
 def _place_of(rule: str, spec: AgentSpec) -> str:

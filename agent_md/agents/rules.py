@@ -26,6 +26,7 @@ from typing import Any
 
 from agent_md.agents.effects import UNKNOWN_EFFECTS, Effects, Match, Place, match_effects
 from agent_md.agents.globs import glob_fits
+from agent_md.agents.mcp_names import fits_tool
 from agent_md.agents.names import nearest
 from agent_md.agents.spec import AgentSpec
 from agent_md.errors import UsageError
@@ -57,7 +58,7 @@ _READING = frozenset({"file_move", "file_edit"})
 
 _EFFECTS = frozenset(EffectKind)
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:\.\*)?")
 _ARGUMENT = re.compile(r"(?:^|,\s*)([A-Za-z_]\w*)=")
 _ANOTHER_RULE = re.compile(r"(?:\s*[,;|&+]\s*|\s+(?:and|or)?\s*)[A-Za-z_][\w.-]*\s*\(")
 """What stands behind the closing bracket of a rule when another one follows."""
@@ -157,7 +158,7 @@ def match(
     """
     if rule.effect is not None:
         return match_effects(rule.effect, rule.pattern, effects, every=every)
-    if rule.tool != tool:
+    if not fits_tool(rule.tool, tool):
         return _match_reading(rule, tool, subjects) if not every and concerns(rule, tool) else Match.NO
     if rule.pattern is None:
         return Match.YES
@@ -174,7 +175,7 @@ def match(
 def concerns(rule: Rule, tool: str) -> bool:
     """Whether the rule can fit calls of `tool`, as a guard or a denial."""
     return (
-        rule.tool == tool
+        fits_tool(rule.tool, tool)
         or rule.effect is not None
         or (rule.tool == _READ and rule.pattern is not None and tool in _READING)
     )
@@ -242,7 +243,9 @@ def unknown_tools(
 
 
 def _unknown(rule: str, known: Collection[str]) -> bool:
-    return rule != EVERYTHING and (parsed := parse_rule(rule)).effect is None and parsed.tool not in known
+    if rule == EVERYTHING or (parsed := parse_rule(rule)).effect is not None:
+        return False
+    return not any(fits_tool(parsed.tool, name) for name in known)
 
 
 def _guards(spec: AgentSpec, call: _Call, requires_approval: bool) -> Iterator[Verdict]:

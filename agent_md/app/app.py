@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from agent_md.app.services import Services
 from agent_md.app.starter import Starter
 from agent_md.app.triggers import Triggers
 from agent_md.engines.hand_back import HandBack
-from agent_md.errors import UnknownExecution
+from agent_md.errors import StoreError, UnknownExecution
 from agent_md.executions.execution import Execution
 from agent_md.executions.grants import Grant, GrantId
 from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from agent_md.runner.family_driver import FamilyDriver
     from agent_md.runner.loop import Runner
     from agent_md.stores.checkpoints import Checkpoints
+    from agent_md.tools.mcp.declared import DeclaredTool
     from agent_md.tools.tool_modules import Source
 
 __all__ = ["App"]
@@ -84,7 +86,12 @@ class App:
 
         with self._opening:
             if self._assembly is None:
-                self._assembly = Assembly(self.settings, self.hand_back.ask, run_agent=partial(build_run_agent, self))
+                self._assembly = Assembly(
+                    self.settings,
+                    self.hand_back.ask,
+                    heard=self._record_mcp_tools,
+                    run_agent=partial(build_run_agent, self),
+                )
             return self._assembly
 
     @cached_property
@@ -224,14 +231,28 @@ class App:
         """For each grant: what changed since it was given. Any change suspends the grant."""
         from agent_md.drift import drift_of_grants
 
-        return drift_of_grants(grants, self.reading_store, self.registry, lambda name: self.assembly.tool_source(name))
+        return drift_of_grants(grants, self.reading_store, self.registry, self._tool_source)
 
     def _tool_source(self, module: str) -> Source:
-        from agent_md.tools.tool_modules import ToolModule
+        from agent_md.tools.tool_modules import ModuleUnusable, Source, ToolModule
 
+        if module.startswith("mcp:"):
+            digest = self.assembly.mcp.digest_of(module, self.reading_store.mcp_lists.last)
+            if digest is None:
+                raise ModuleUnusable(f"{module}: its server does not offer it any more")
+            return Source(digest, {})
         if self._assembly is not None:
             return self._assembly.tool_source(module)
         return ToolModule(self.settings.tools_dir, module).read()
+
+    def _record_mcp_tools(self, server: str, tools: Sequence[DeclaredTool]) -> None:
+        """Keeps what a server named, so that other processes can tell what has changed."""
+        from agent_md.tools.mcp.declared import to_stored
+
+        lists = None if self._store is None else self._store.mcp_lists
+        with suppress(StoreError):
+            if lists is not None and lists.last(server) != (stored := to_stored(tools)):
+                lists.heard(server, stored)
 
     def close(self) -> None:
         """Ends the event loops of tools, releases the worker and closes the databases."""

@@ -67,7 +67,10 @@ class _Editing:
 
     @cached_property
     def _tools(self) -> dict[str, Tool]:
-        return self._app.assembly.tools(self._spec, lenient=True, execution=self._execution)
+        from agent_md.app.mcp_tools import kept_mcp_tools
+
+        mcp = kept_mcp_tools(self._app.store, self._execution.id) if self._spec.mcp else ()
+        return self._app.assembly.tools(self._spec, lenient=True, mcp=mcp, execution=self._execution)
 
     def args(self, tool: str, edited: dict[str, Any]) -> dict[str, Any]:
         from agent_md.graph.gate import edited_args

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent_md.agents.spec import AgentSpec
 from agent_md.agents.system_prompt import briefing
+from agent_md.app.mcp_tools import mcp_tools_of
 from agent_md.executions.execution import Execution
 from agent_md.ports.journal import Journal
 from agent_md.ports.progress import ProgressSink
@@ -29,12 +30,15 @@ def build_run_context(
 
     settings, assembly = app.settings, app.assembly
     prices = assembly.prices  # raises for invalid prices before a model is called
-    tools = assembly.tools(spec, lenient=True, execution=execution)
+    mcp, unusable = mcp_tools_of(app, execution, spec)
+    for text in unusable if execution.id else ():
+        app.notify(assembly.redactor(spec).text(text))
+    tools = assembly.tools(spec, lenient=True, mcp=mcp, execution=execution)
     declarations = [declaration(tool) for tool in tools.values()]
     sandbox = assembly.sandbox(spec)
     model = SpecModel(
         *(spec, declarations, settings.environment(), assembly.scripts_dir),
-        lambda: briefing(spec, datetime.now().astimezone()),
+        lambda: briefing(spec, datetime.now().astimezone(), unusable),
     )
     return RunContext(
         execution=execution,

@@ -55,10 +55,16 @@ class PathStep:
 
 @dataclass(frozen=True, slots=True)
 class ToolSource:
-    """The source that a custom tool is made of: a module of the tools folder with what it imports from there."""
+    """The source that a custom tool is made of: a module of the tools folder with what it imports from there. For a tool of
+    an MCP server, what the server declares of it: `module` is `mcp:SERVER.TOOL` then."""
 
     module: str
     digest: str
+
+    @property
+    def in_words(self) -> str:
+        """What it is, in a sentence about the tool."""
+        return "its declaration" if self.module.startswith("mcp:") else "its source"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,8 @@ def changed(when: str, shown: Request | None = None) -> Reason:
             return f"{'; '.join(_parts(plan, shown)) or 'it was changed'} {when}"
         target = plan.preview.resolved if plan.preview else None
         how = "is gone, and would be made as a new file: it was removed" if plan.makes_file else "was changed"
-        return f"{target or 'its source'} {how} {when}"
+        source = "its source" if plan.source is None else plan.source.in_words
+        return f"{target or source} {how} {when}"
 
     return why
 

@@ -22,6 +22,7 @@ from agent_md.ports.firings import Firings
 from agent_md.ports.grants import Grants
 from agent_md.ports.journal import Journal
 from agent_md.ports.journal_queries import JournalQueries
+from agent_md.ports.mcp_lists import McpLists
 from agent_md.ports.outbox import Outbox
 from agent_md.ports.retention import Retention
 from agent_md.ports.sessions import Sessions
@@ -76,6 +77,9 @@ class Store(ExecutionQueries, FamilyQueries, JournalQueries, EventQueries, Proto
 
     @property
     def grants(self) -> Grants: ...
+
+    @property
+    def mcp_lists(self) -> McpLists: ...
 
     @property
     def retention(self) -> Retention: ...

@@ -40,6 +40,7 @@ from tests.support.memory_firings import MemoryFirings
 from tests.support.memory_grants import MemoryGrants
 from tests.support.memory_journal import MemoryJournal
 from tests.support.memory_ledger import MemoryLedger
+from tests.support.memory_mcp_lists import MemoryMcpLists
 from tests.support.memory_outbox import MemoryOutbox
 from tests.support.memory_retention import MemoryRetention
 from tests.support.memory_sessions import MemorySessions
@@ -59,6 +60,7 @@ class MemoryStore:
         self.outbox = MemoryOutbox(self._state, workers)
         self.firings = MemoryFirings(self._state)
         self.grants = MemoryGrants(self._state, self.sessions.holds)
+        self.mcp_lists = MemoryMcpLists(self._state)
         self.retention = MemoryRetention(self._state, self.sessions)
 
     # Executions

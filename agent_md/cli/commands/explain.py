@@ -46,7 +46,12 @@ def explained(app: App, spec: AgentSpec) -> Explanation:
     from agent_md.tools.facts import facts_of
     from agent_md.tools.module_tool import ModuleTool
 
-    tools = app.assembly.tools(spec)
+    listings = app.preflight.mcp_listings(spec)
+    mcp = [tool for listing in listings.values() for tool in listing.tools]
+    unusable = [
+        f"the MCP server {name} cannot be used: {each.failure}" for name, each in listings.items() if each.failure
+    ]
+    tools = app.assembly.tools(spec, mcp=mcp)
     calls = [possible for name in sorted(tools) for possible in possible_verdicts(spec, facts_of(tools[name]))]
     origin = app.settings.origins["defaults.confirm_tools"]
     return Explanation(
@@ -54,7 +59,7 @@ def explained(app: App, spec: AgentSpec) -> Explanation:
         tuple(calls),
         "built in" if origin == "default" else origin,
         custom=any(isinstance(tool, ModuleTool) for tool in tools.values()),
-        problems=tuple(str(problem) for problem in app.preflight.problems(spec)),
+        problems=(*unusable, *(str(problem) for problem in app.preflight.problems(spec))),
         grants=_grants(app, spec),
         notes=(
             *app.preflight.trigger_problems(spec),

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from agent_md.agents.registry import AgentEntry, InvalidFile, Registry
+from agent_md.agents.spec import AgentSpec
+from agent_md.app.app import App
 from agent_md.cli.agent_notes import NO_AGENTS, triggers_idle, without_server
 from agent_md.cli.command_context import WorkspaceOption, open_app
 from agent_md.cli.option_values import JsonOption
@@ -63,12 +65,22 @@ def _checked(workspace: Path | None, agent: str | None) -> list[dict[str, Any]]:
                     *triggers_idle(app, [entry.spec]),
                 ],
                 "fires": app.triggers.next_fires(entry.spec, _FIRES),
+                "mcp": _offered(app, entry.spec),
             }
             for entry in entries
         ]
         return results + [
-            {"agent": None, "file": i.file, "errors": [i.error], "notes": [], "fires": []} for i in invalid
+            {"agent": None, "file": i.file, "errors": [i.error], "notes": [], "fires": [], "mcp": []} for i in invalid
         ]
+
+
+def _offered(app: App, spec: AgentSpec) -> list[dict[str, Any]]:
+    """What each MCP server of the agent offers that can be used."""
+    return [
+        {"server": server, "tools": [tool.name for tool in listing.tools], "left_out": list(listing.remarks)}
+        for server, listing in app.preflight.mcp_listings(spec).items()
+        if listing.failure is None
+    ]
 
 
 def _chosen(registry: Registry, agent: str | None) -> tuple[Sequence[AgentEntry], Sequence[InvalidFile]]:
@@ -87,6 +99,10 @@ def _say_checked(result: dict[str, Any]) -> None:
     say(f"{mark} {one_line(name)}  {one_line(result['file']) if result['agent'] else ''}".rstrip())
     for text in (*result["errors"], *(f"note: {text}" for text in result["notes"])):
         say(*(f"    {line}" for line in visible(text).splitlines()))
+    for offered in result["mcp"]:
+        tools = ", ".join(offered["tools"]) or "no tools"
+        say(f"    mcp {one_line(offered['server'])}: {one_line(tools)}")
+        say(*(f"    note: {one_line(text)}" for text in offered["left_out"]))
     if result["fires"]:
         say(
             *(

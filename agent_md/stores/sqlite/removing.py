@@ -60,6 +60,7 @@ _ROWS = (
     "DELETE FROM answers WHERE request_id IN (SELECT id FROM requests WHERE execution_id = ?)",
     "DELETE FROM requests WHERE execution_id = ?",
     "DELETE FROM grants WHERE execution_id = ?",
+    "DELETE FROM execution_mcp_lists WHERE execution_id = ?",
     "DELETE FROM events WHERE execution_id = ?",
     "UPDATE firings SET reason = 'its execution ' || execution_id || ' was removed', execution_id = NULL"
     " WHERE execution_id = ?",

@@ -32,6 +32,7 @@ from agent_md.stores.sqlite.grants import SqliteGrants
 from agent_md.stores.sqlite.initial_messages import SqliteInitialMessages
 from agent_md.stores.sqlite.journal import SqliteJournal
 from agent_md.stores.sqlite.journal_queries import JournalQueries
+from agent_md.stores.sqlite.mcp_lists import SqliteMcpLists
 from agent_md.stores.sqlite.outbox import SqliteOutbox
 from agent_md.stores.sqlite.refusals import add_refusal
 from agent_md.stores.sqlite.retention import SqliteRetention
@@ -55,6 +56,7 @@ class SqliteStore(FamilyQueries, JournalQueries, EventQueries):
         self.outbox = SqliteOutbox(self._db, workers, clock)
         self.firings = SqliteFirings(self._db, clock)
         self.grants = SqliteGrants(self._db, clock)
+        self.mcp_lists = SqliteMcpLists(self._db, clock)
         self.retention = SqliteRetention(self._db, self._openings, clock)
 
     @classmethod

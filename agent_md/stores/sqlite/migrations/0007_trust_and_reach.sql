@@ -13,3 +13,23 @@ FROM request_states r
 UNION ALL
 SELECT 'child:' || c.id, 'child', c.parent_id, c.parent_turn, c.parent_idx, c.finished_at IS NULL
 FROM executions c WHERE c.parent_id IS NOT NULL;
+-- what MCP servers said of their tools, as JSON, each list once
+CREATE TABLE mcp_lists (
+    digest TEXT PRIMARY KEY,
+    tools TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- what each server said last
+CREATE TABLE mcp_servers (
+    name TEXT PRIMARY KEY,
+    digest TEXT NOT NULL REFERENCES mcp_lists,
+    heard_at REAL NOT NULL
+) WITHOUT ROWID;
+
+-- what each execution began with
+CREATE TABLE execution_mcp_lists (
+    execution_id INTEGER NOT NULL REFERENCES executions,
+    server TEXT NOT NULL,
+    digest TEXT NOT NULL REFERENCES mcp_lists,
+    PRIMARY KEY (execution_id, server)
+) WITHOUT ROWID;
