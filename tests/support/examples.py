@@ -79,6 +79,7 @@ EXIT_CODES: dict[tuple[str, str], int] = {
     ("docs/grants.md", "agentmd run tidier"): 3,
     ("docs/sub-agents.md", "agentmd run coordinator"): 3,
     ("docs/tools.md", "agentmd run publisher"): 3,
+    ("docs/mcp.md", "agentmd run keeper"): 3,
 }
 """Commands that do not end with 0 where there is no terminal."""
 
