@@ -248,7 +248,7 @@ class Preflight:
 
 
 def without_effect(spec: AgentSpec) -> str | None:
-    """Which fields of the agent nothing acts on: `skills and agents of helper have no effect in this version`."""
+    """Which fields of the agent nothing acts on: `skills and allow_hosts of helper have no effect in this version`."""
     names = [name for name in _NOT_YET if getattr(spec, name)]
     if not names:
         return None
