@@ -17,7 +17,7 @@ from agent_md.app import App
 from agent_md.cli.command_context import open_app
 from agent_md.cli.commands.server import start_anew
 from agent_md.cli.drive.drive_or_follow import drive_or_follow
-from agent_md.cli.drive.event_follower import Showing
+from agent_md.cli.drive.event_follower import EventFollower
 from agent_md.cli.drive.run_output import choose_output
 from agent_md.executions.execution import Claim, Execution
 from agent_md.executions.ids import ExecutionId
@@ -163,8 +163,8 @@ def test_a_command_ends_says_why_and_how_to_go_on(world: World, tmp_path: Path) 
         with open_app(world.workspace, drives=True) as app:
             execution = app.starter.start("worker")
             ask_when(lambda: world.in_flight() == "model call 0", app)
-            showing = Showing(app, execution.id, choose_output(execution, quiet=True, as_json=False))
-            sys.exit(drive_or_follow(app, showing, Claim(execution.id, app.worker, execution.epoch), None))
+            follower = EventFollower(app, execution.id, choose_output(execution, quiet=True, as_json=False))
+            sys.exit(drive_or_follow(app, follower, Claim(execution.id, app.worker, execution.epoch), None))
 
     assert exit_code(forked(run_until_it_gives_back, tmp_path / "err")) == 1
     said = (tmp_path / "err").read_text()

@@ -15,7 +15,7 @@ from agent_md.cli.chat.local_commands import ChatState, local_commands, used_sin
 from agent_md.cli.chat.message_input import Messages, messages_of
 from agent_md.cli.command_context import terminal
 from agent_md.cli.drive.drive_or_follow import drive_or_follow
-from agent_md.cli.drive.event_follower import Showing
+from agent_md.cli.drive.event_follower import EventFollower
 from agent_md.cli.drive.run_output import TextOutput
 from agent_md.cli.exit_codes import INTERRUPTED, WAITING
 from agent_md.cli.terminal.live_rows import LiveArea
@@ -105,7 +105,7 @@ class _Chat:
         execution = self._start(text)
         self._state.exists = True
         model = str(self._app.spec_of(execution).model)
-        return self._attend(execution.id, Claim(execution.id, self._app.worker, execution.epoch), model)
+        return self._drive(execution.id, Claim(execution.id, self._app.worker, execution.epoch), model)
 
     def _start(self, text: str) -> Execution:
         """A new turn, after those that somebody else began in this session meanwhile."""
@@ -123,12 +123,12 @@ class _Chat:
             except (ConversationBusy, ConversationWaiting):
                 self._finish_open_turns()
 
-    def _attend(self, execution_id: ExecutionId, claim: Claim | None, model: str | None) -> int:
+    def _drive(self, execution_id: ExecutionId, claim: Claim | None, model: str | None) -> int:
         output = _TurnOutput(self._state.agent, LiveArea.of())
         self._state.before.setdefault(execution_id, self._store.execution(execution_id).usage)
-        showing = Showing(self._app, execution_id, output, new=model)
+        follower = EventFollower(self._app, execution_id, output, new=model)
         may_drive: Callable[[], bool] = self._may_take_over if model is None else lambda: True
-        code = drive_or_follow(self._app, showing, claim, terminal(asks=self._asks), may_drive=may_drive)
+        code = drive_or_follow(self._app, follower, claim, terminal(asks=self._asks), may_drive=may_drive)
         left = not self._store.execution(execution_id).status.final
         if left and code == WAITING and not self._asks:
             self._lines.tell("What follows on standard input was not sent.")
@@ -150,7 +150,7 @@ class _Chat:
             else:
                 how = "is driven by another process; it is followed to its end first"
             self._lines.explain(f"Execution {turn.id}, a turn of this session, {how}.", "")
-            self._attend(turn.id, claim, None)
+            self._drive(turn.id, claim, None)
 
     def _open_turn(self) -> Execution | None:
         try:

@@ -11,7 +11,7 @@ from agent_md.api.address import server_takes_over
 from agent_md.app import App
 from agent_md.cli.asking.answer_flags import ANSWER_FLAGS, given_by, remember_by
 from agent_md.cli.command_context import WorkspaceOption, login, open_app, terminal
-from agent_md.cli.drive.event_follower import Showing
+from agent_md.cli.drive.event_follower import EventFollower
 from agent_md.cli.drive.run_output import choose_output
 from agent_md.cli.option_values import LinesOption, QuietOption, execution_number
 from agent_md.cli.terminal.output import note, say
@@ -127,10 +127,10 @@ def respond(
         if given is None and prompt is None:
             raise UsageError(f"there is no terminal to ask on; give the answer: {ANSWER_FLAGS}")
         root = app.store.execution(asked.root)
-        showing = Showing(app, root.id, choose_output(root, quiet=quiet, as_json=as_json))
+        follower = EventFollower(app, root.id, choose_output(root, quiet=quiet, as_json=as_json))
         if given is None:
-            code = drive_or_follow(app, showing, None, prompt, may_drive=lambda: not _server_goes_on(app))
-            showing.end()
+            code = drive_or_follow(app, follower, None, prompt, may_drive=lambda: not _server_goes_on(app))
+            follower.end()
         else:
             chosen = _chosen(app, asked, request, everything=everything)
             _tell_drift(app, [item for item in chosen if item.open])
@@ -138,7 +138,7 @@ def respond(
                 app.responder.new_answer(app.store.execution(item.execution_id), item, given.response_to(item))
                 for item in chosen
             ]
-            code = _record(app, showing, new, prompt, no_wait=no_wait)
+            code = _record(app, follower, new, prompt, no_wait=no_wait)
     raise typer.Exit(code)
 
 
@@ -177,9 +177,9 @@ def _retract(app: App, execution: Execution, prefix: str | None, *, as_json: boo
 
 
 def _record(
-    app: App, showing: Showing, answers: list[NewAnswer], prompt: TerminalPrompt | None, *, no_wait: bool
+    app: App, follower: EventFollower, answers: list[NewAnswer], prompt: TerminalPrompt | None, *, no_wait: bool
 ) -> int:
-    execution_id = showing.execution_id
+    execution_id = follower.execution_id
     drives = not no_wait and not _server_goes_on(app)
     receipt = app.store.record_answers(answers, by=login(), claim_for=app.worker if drives else None)
     claim = receipt.claim
@@ -188,19 +188,19 @@ def _record(
     if claim is None and not no_wait and not drives and not _server_goes_on(app):  # it stopped meanwhile
         drives, claim = True, _first_claim(app, execution_id)
     current = app.store.execution(execution_id)
-    showing.answered([answer.request_id for answer in answers], again=not receipt.recorded)
+    follower.answered([answer.request_id for answer in answers], again=not receipt.recorded)
     if no_wait:
-        showing.begin()
-        showing.output.recorded(current, again=not receipt.recorded)
+        follower.begin()
+        follower.output.recorded(current, again=not receipt.recorded)
         return 0
     if claim is None and (current.status is Status.RUNNING or (not drives and not current.status.final)):
-        showing.begin()
-        showing.output.handed_over(current, "a live process" if drives else "the server", answered=True)
+        follower.begin()
+        follower.output.handed_over(current, "a live process" if drives else "the server", answered=True)
         return 0
     from agent_md.cli.drive.drive_or_follow import drive_or_follow
 
-    code = drive_or_follow(app, showing, claim, prompt)
-    showing.end()
+    code = drive_or_follow(app, follower, claim, prompt)
+    follower.end()
     return code
 
 

@@ -9,7 +9,7 @@ import typer
 
 from agent_md.app import App
 from agent_md.cli.command_context import WorkspaceOption, open_app, terminal
-from agent_md.cli.drive.event_follower import Showing
+from agent_md.cli.drive.event_follower import EventFollower
 from agent_md.cli.drive.run_output import choose_output
 from agent_md.cli.option_values import LinesOption, OnAsk, OnAskOption, QuietOption, execution_number
 from agent_md.cli.terminal.output import note, say
@@ -59,9 +59,9 @@ def resume(
                 continue  # another process was faster
             if claim is None:
                 _refuse_driven(app, app.store.execution(item.id))
-            showing = Showing(app, root.id, choose_output(root, quiet=quiet, as_json=as_json))
-            code = drive_or_follow(app, showing, claim, terminal(asks=not as_json), on_ask) or code
-            showing.end()
+            follower = EventFollower(app, root.id, choose_output(root, quiet=quiet, as_json=as_json))
+            code = drive_or_follow(app, follower, claim, terminal(asks=not as_json), on_ask) or code
+            follower.end()
     raise typer.Exit(code)
 
 

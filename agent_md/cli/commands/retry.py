@@ -8,7 +8,7 @@ import typer
 
 from agent_md.cli.agent_notes import note_earlier_messages
 from agent_md.cli.command_context import WorkspaceOption, open_app, terminal
-from agent_md.cli.drive.event_follower import Showing
+from agent_md.cli.drive.event_follower import EventFollower
 from agent_md.cli.drive.run_output import choose_output
 from agent_md.cli.option_values import LinesOption, OnAsk, OnAskOption, QuietOption, execution_number
 from agent_md.cli.terminal.output import remark
@@ -46,8 +46,8 @@ def retry(
                 remark(f"note: {', '.join(calls)} of execution {failed.id} {what}")
         if not quiet:
             note_earlier_messages(app, created)
-        showing = Showing(app, created.id, output, new=str(app.spec_of(created).model))
+        follower = EventFollower(app, created.id, output, new=str(app.spec_of(created).model))
         claim = Claim(created.id, app.worker, created.epoch)
-        code = drive_or_follow(app, showing, claim, terminal(asks=not as_json), on_ask)
-        showing.end()
+        code = drive_or_follow(app, follower, claim, terminal(asks=not as_json), on_ask)
+        follower.end()
     raise typer.Exit(code)

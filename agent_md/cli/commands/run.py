@@ -15,7 +15,7 @@ from agent_md.cli.agent_notes import note_earlier_messages, note_unguarded_chang
 from agent_md.cli.command_context import WorkspaceOption, current_folder, open_app, terminal
 from agent_md.cli.commands.agent_path import spec_named, workspace_for
 from agent_md.cli.commands.run_message import has_unread, message_of
-from agent_md.cli.drive.event_follower import Showing
+from agent_md.cli.drive.event_follower import EventFollower
 from agent_md.cli.drive.run_output import choose_output
 from agent_md.cli.option_values import LinesOption, OnAsk, OnAskOption, QuietOption, model_ref, session_id
 from agent_md.cli.terminal.output import note
@@ -111,17 +111,17 @@ def run(
             note_unguarded_changes(app, spec)
         output = choose_output(execution, quiet=quiet, as_json=as_json)
         warn_unavailable(app, spec.name)
-        showing = Showing(app, execution.id, output, new=str(spec.model))
+        follower = EventFollower(app, execution.id, output, new=str(spec.model))
         if detach:
             if as_json:
-                showing.update()  # its start
+                follower.update()  # its start
             output.handed_over(execution, _hand_over(app, execution), answered=False)
             return
         from agent_md.cli.drive.drive_or_follow import drive_or_follow  # commands that drive nothing do not pay for it
 
         claim = Claim(execution.id, app.worker, execution.epoch)
-        code = drive_or_follow(app, showing, claim, terminal(asks=not as_json), on_ask, scripted=scripted)
-        showing.end()
+        code = drive_or_follow(app, follower, claim, terminal(asks=not as_json), on_ask, scripted=scripted)
+        follower.end()
     raise typer.Exit(code)
 
 

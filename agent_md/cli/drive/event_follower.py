@@ -16,13 +16,13 @@ from agent_md.executions.requests import Request
 from agent_md.executions.states import Decision, EventType
 from agent_md.process.standard_streams import person
 
-__all__ = ["Showing"]
+__all__ = ["EventFollower"]
 
 _STANDING = (EventType.WAITING, EventType.FINAL_ANSWER, EventType.COMPLETE)
 """Events that say how an execution stands, as long as none of another type comes after them."""
 
 
-class Showing:
+class EventFollower:
     """One execution on one output. A reader that goes away is no reason to stop: the rest goes nowhere."""
 
     def __init__(self, app: App, execution_id: ExecutionId, output: Output, *, new: str | None = None) -> None:

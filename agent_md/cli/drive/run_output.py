@@ -30,6 +30,11 @@ class Output:
     live: LiveArea = NOWHERE
     """Where progress may be shown below what is printed. Whoever prints past this object withdraws it first."""
 
+    def note(self, text: str) -> None:
+        """A line for the person, to standard error."""
+        self.live.withdraw()
+        note(text)
+
     def begin(self, execution: Execution, model: str) -> None:
         """A new execution, before its first event."""
 

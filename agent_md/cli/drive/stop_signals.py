@@ -14,12 +14,20 @@ from agent_md.cli.terminal.signals import exit_now, taken_over
 from agent_md.executions.ids import ExecutionId
 from agent_md.process.standard_streams import person, write_now
 
-__all__ = ["Leaving"]
+__all__ = ["Leaving", "Left"]
+
+
+class Left(Exception):
+    """The command leaves the execution; `code` is the exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
 
 
 class Leaving:
     """While the execution is driven here, Ctrl-C cancels it, and a second one ends the process. Every other signal, and
-    Ctrl-C at any other time, makes the attendant go."""
+    Ctrl-C at any other time, makes the command leave it."""
 
     def __init__(
         self,
@@ -31,11 +39,11 @@ class Leaving:
     ) -> None:
         """`cancel` is called in the loop; `note_stop_request` in a signal handler, when the process is to end."""
         self.driving = False
-        """Whether the execution is driven here; to be kept up by the attendant."""
+        """Whether the execution is driven here; kept up by the command."""
         self.cancelled = False
         """Whether `cancel` was called."""
         self.asked: asyncio.Future[int] = loop.create_future()
-        """Done when the attendant is to go; the exit code."""
+        """Done when the command is to leave; the exit code."""
         self._loop = loop
         self._live = live
         self._id = execution_id
@@ -59,7 +67,7 @@ class Leaving:
         return INTERRUPTED if self._pressed and code < 128 else code
 
     def leave(self, code: int) -> None:
-        """Has the attendant go with this exit code. May be called from any thread."""
+        """Has the command leave with this exit code. May be called from any thread."""
         with suppress(RuntimeError):  # it has gone
             self._loop.call_soon_threadsafe(self._ask, code)
 

@@ -95,7 +95,7 @@ class _RemoteChat:
         code = 0
         for text in messages_to_agent(self._messages, self._output.explain, self._commands(), typed=self._talks):
             self._empty = False
-            code = self._attended(self._turn(self._turns, text), self._turns)
+            code = self._awaited(self._turn(self._turns, text), self._turns)
             if self._output.lost and not self._talks:
                 nobody_reads(self._output.tell, code)
             self._output.tell("")
@@ -104,11 +104,11 @@ class _RemoteChat:
     def _commands(self) -> Commands:
         return {
             "/help": lambda _: HELP,
-            "/clear": lambda _: self._attended(told(self._cleared()), None),
-            "/history": lambda _: self._attended(told(history(self._client, self._turns.session_id)), None),
-            "/cost": lambda _: self._attended(told(cost(self._client, self._place, self._turns.session_id)), None),
-            "/agents": lambda _: self._attended(told(agents(self._client, self._place)), None),
-            "/model": lambda wanted: self._attended(told(model(self._client, self._place, wanted)), None),
+            "/clear": lambda _: self._awaited(told(self._cleared()), None),
+            "/history": lambda _: self._awaited(told(history(self._client, self._turns.session_id)), None),
+            "/cost": lambda _: self._awaited(told(cost(self._client, self._place, self._turns.session_id)), None),
+            "/agents": lambda _: self._awaited(told(agents(self._client, self._place)), None),
+            "/model": lambda wanted: self._awaited(told(model(self._client, self._place, wanted)), None),
         }
 
     async def _cleared(self) -> list[RenderableType]:
@@ -142,18 +142,18 @@ class _RemoteChat:
 
     def _begin(self) -> RemoteTurns:
         try:
-            session = self._attended(self._opened(), None)
+            session = self._awaited(self._opened(), None)
         except RequestRefused as refused:
             self._client.key = self._typed_key(refused)
-            session = self._attended(self._opened(), None)
+            session = self._awaited(self._opened(), None)
         self._session = session
         turns = self._turns_of(session)
         self._output.tell(*beginning(self._place.name, self._place.base, session.id, asks=self._talks))
-        self._attended(self._continued(session, under_way=turns.under_way), turns)
+        self._awaited(self._continued(session, under_way=turns.under_way), turns)
         self._output.tell("")
         if turns.under_way:
             self._output.tell("A turn of this session has not ended; that comes first.", "")
-            self._attended(turns.follow(), turns)
+            self._awaited(turns.follow(), turns)
             self._output.tell("")
         return turns
 
@@ -208,7 +208,7 @@ class _RemoteChat:
 
     # Waiting
 
-    def _attended(self, work: Coroutine[Any, Any, T], turns: RemoteTurns | None) -> T:
+    def _awaited(self, work: Coroutine[Any, Any, T], turns: RemoteTurns | None) -> T:
         """What the work gives; it is given up when a signal comes."""
         return self._loop.run_until_complete(self._guarded(work, turns))
 
