@@ -21,6 +21,7 @@ from agent_md.models.estimate import estimate_call, estimate_first_call
 from agent_md.models.factory import KEY_VARIABLES
 from agent_md.models.pricing import Prices, load_prices
 from agent_md.redaction import Redactor
+from agent_md.secret_values import ReadKeyring, SecretValues
 from agent_md.settings import Settings
 from agent_md.tools.base import Tool
 from agent_md.tools.last_good_modules import LastGoodModules, read_source
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
     from agent_md.isolation.process import Isolation
+    from agent_md.tools.http_request import HttpAccess
     from agent_md.tools.mcp.declared import DeclaredTool
     from agent_md.tools.mcp.server_log import OpenLog
     from agent_md.tools.mcp.workspace_servers import Heard, McpWorkspace
@@ -83,12 +85,18 @@ class Assembly:
         *,
         heard: Heard = lambda server, tools: None,
         run_agent: Callable[[AgentSpec, Execution | None], Tool] | None = None,
+        found_secrets: dict[str, str] | None = None,
+        read_keyring: ReadKeyring | None = None,
     ) -> None:
         """`on_exhausted` is called with the reason when too many threads of tools did not end, `heard` with what MCP
         servers say of their tools. `run_agent` makes the tool that calls other agents, for an execution or for one that
-        does not exist yet; None = nobody has it."""
+        does not exist yet; None = nobody has it. `found_secrets` gets the values of secrets that are no variables with
+        telling names, `read_keyring` looks for them besides the environment."""
         self.settings = settings
         self._run_agent = run_agent
+        self.secret_values = SecretValues(
+            lambda: self.settings, {} if found_secrets is None else found_secrets, read_keyring
+        )
         self._prices: Prices | None = None
         self.kept_tools: LastGoodModules | None = None
         """Where a broken tool module is used as it was when it could be loaded last; None = it is not."""
@@ -142,7 +150,9 @@ class Assembly:
         """What takes the secrets of an agent out of whatever is stored, shown, logged and sent; None = those of no agent.
         Secrets of a `.env` that is broken are unknown."""
         of_servers = self.mcp.secrets() if spec is not None and spec.mcp else {}
-        return Redactor({**of_servers, **self.settings.secrets(_secret_names(spec), lenient=True)})
+        own = [] if spec is None else [secret.name for secret in spec.secrets]
+        named = self.secret_values.known(own, of_servers)
+        return Redactor({**of_servers, **self.settings.secrets(_secret_names(spec), lenient=True), **named})
 
     def _never_in_prompts(self, spec: AgentSpec, environ: Mapping[str, str]) -> Collection[str]:
         """The variables that hold a secret: by their name, because it is within their value, or, of any other variable of
@@ -197,11 +207,12 @@ class Assembly:
         from agent_md.graph.foreign_interrupt import foreign_interrupts
         from agent_md.tools.builtin import RESERVED_NAMES, builtin_tools
         from agent_md.tools.custom import load_custom_tools
+        from agent_md.tools.http_request import HttpRequest
         from agent_md.tools.long_results import ResultRead
         from agent_md.tools.sandboxed_tool import ToolSandbox
 
-        files = self.sandbox(spec)
-        tools: list[Tool] = list(builtin_tools(files, lambda path: hides(spec, path), self.tool_threads))
+        files, http = self.sandbox(spec), HttpRequest(spec, self._http_access(spec), self.tool_threads)
+        tools = builtin_tools(files, http, lambda path: hides(spec, path), self.tool_threads)
         for group in [[module] for module in spec.tools] if lenient else [list(spec.tools)]:
             try:
                 tools += load_custom_tools(
@@ -250,6 +261,20 @@ class Assembly:
             {name: environ[name] for name in limits.environment if name in environ},
             limits.memory_mb * 2**20,
             OutboundProxy(spec.allow_hosts, lambda: self.settings.http.allow_hosts) if networked else None,
+        )
+
+    def _http_access(self, spec: AgentSpec) -> HttpAccess:
+        from agent_md.outbound.transport import GuardedTransport
+        from agent_md.tools.http_request import HttpAccess
+
+        def private_hosts() -> Collection[str]:
+            return self.settings.http.allow_hosts
+
+        return HttpAccess(
+            private_hosts,
+            self.secret_values.value,
+            lambda: self.redactor(spec),
+            lambda: GuardedTransport(private_hosts),
         )
 
     def being_saved(self, agent: AgentEntry) -> bool:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Preflight", "without_effect"]
 
 _MONEY = ("max_cost_usd", DAILY_LIMIT)
-_NOT_YET = ("skills", "secrets", "allow_hosts")
+_NOT_YET = ("skills",)
 
 
 class Preflight:
@@ -70,7 +70,7 @@ class Preflight:
                 check(spec)
             except UsageError as error:
                 found.append(error)
-        return found + self._mcp_problems(spec)
+        return found + self._mcp_problems(spec) + self._secrets_without_value(spec)
 
     def _mcp_problems(self, spec: AgentSpec) -> list[UsageError]:
         """What is wrong with the entries of the agent's MCP servers; none is started."""
@@ -105,6 +105,15 @@ class Preflight:
             f"{spec.name}: {limits[0]} is set, but the price of {spec.model} is unknown, so the limit cannot hold. Give it "
             "in a file that `prices` in config.yaml names, or remove the limit and use max_execution_tokens"
         )
+
+    def _secrets_without_value(self, spec: AgentSpec) -> list[UsageError]:
+        found = []
+        for secret in spec.secrets:
+            try:
+                self._parts.secret_values.value(secret.name)
+            except UsageError as error:
+                found.append(UsageError(f"{spec.source_path}: secrets: {error}"))
+        return found
 
     def _check_prompt(self, spec: AgentSpec) -> None:
         self._parts.prompt(spec, (), None)

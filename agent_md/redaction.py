@@ -20,6 +20,9 @@ SHORTEST_SECRET = 8
 _SHORTEST_LINE = 16
 _SHORTEST_ENCODED = 8
 _ENDINGS = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+_KEPT_BY_SCRIPTS = "!*'()"
+_KEPT_IN_ADDRESSES = ";,/?:@&=+$!*'()#"
+"""What JavaScript's `encodeURIComponent` and `encodeURI` leave as it is, beside letters, digits and -_.~"""
 _MARK = re.compile(r"\[secret (\w+)\]")
 
 
@@ -110,6 +113,11 @@ def _forms(value: str) -> Iterator[str]:
     if len(lines) > 1:
         yield from (line for line in lines if len(line) >= _SHORTEST_LINE)
     data = value.encode("utf-8", "surrogateescape")
+    for form in dict.fromkeys((data, quote(data, safe="").encode())):  # also of what was sent in an address
+        yield from _of_bytes(form)
+
+
+def _of_bytes(data: bytes) -> Iterator[str]:
     yield data.hex()
     yield data.hex().upper()
     for skipped in range(3):
@@ -125,7 +133,8 @@ def _spellings(value: str) -> Iterator[str]:
     yield repr(value)[1:-1]
     yield html.escape(value)
     encodable = value.encode("utf-8", "surrogateescape")
-    for quoted in (quote(encodable, safe=""), quote(encodable), quote_plus(encodable)):
+    once = [quote(encodable, safe=kept) for kept in ("", "/", _KEPT_BY_SCRIPTS, _KEPT_IN_ADDRESSES)]
+    for quoted in (*once, quote_plus(encodable), quote(once[0], safe="")):
         yield quoted
         yield re.sub(r"%[0-9A-F]{2}", lambda found: found.group().lower(), quoted)
 

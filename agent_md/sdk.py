@@ -72,6 +72,10 @@ class ToolOptions:
     """The files whose content an approval of a call covers too, named likewise."""
     return_direct: bool = False
     """Whether its result is the answer of the execution. Declared with LangChain's `@tool(return_direct=True)`."""
+    always_asks: bool = False
+    """Whether it asks whatever rules and grants say; built-in tools only."""
+    unasked: str = ""
+    """Which calls need no approval although `requires_approval` is set, for people; built-in tools only."""
 
 
 class Pause(BaseException):

@@ -41,6 +41,8 @@ class ToolFacts:
     required: frozenset[str] = frozenset()
     requires_approval: bool = False
     effects: Effects = UNKNOWN_EFFECTS
+    unasked: str = ""
+    """Which of its calls need no approval although it `requires_approval`, for people; empty = none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,9 @@ def possible_verdicts(spec: AgentSpec, tool: ToolFacts) -> list[PossibleDecision
     for call in others:
         verdict = _decided(spec, tool, call)
         found.setdefault(verdict, PossibleDecision(tool.name, verdict))
+    if tool.requires_approval and tool.unasked:
+        for possible in possible_verdicts(spec, replace(tool, requires_approval=False)):
+            found.setdefault(possible.verdict, possible)
     return sorted(found.values(), key=lambda possible: possible.verdict.source is None)
 
 

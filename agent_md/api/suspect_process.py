@@ -38,7 +38,7 @@ def main(workspace: Path, execution_id: ExecutionId) -> int:
     app = App(load_settings(workspace, environ=os.environ, cwd=workspace, home=Path.home()))
     os.chdir(workspace)
     divert_tool_output(app.settings.state_dir)
-    log_to_file(app.settings)
+    log_to_file(app.settings, app.found_secrets)
     try:
         asyncio.run(_drive(app, execution_id))
     except AgentmdError as error:

@@ -72,6 +72,8 @@ class App:
         self.services = Services(self)
         self.touched: set[ExecutionId] = set()
         """The executions that this process drove or followed: their webhooks are due when it ends."""
+        self.found_secrets: dict[str, str] = {}
+        """The values of agents' secrets that this process has used or looked for, by name."""
         self._store: Store | None = None
         self._worker: WorkerHandle | None = None
         self._checkpoints: Checkpoints | None = None
@@ -91,6 +93,7 @@ class App:
                     self.hand_back.ask,
                     heard=self._record_mcp_tools,
                     run_agent=partial(build_run_agent, self),
+                    found_secrets=self.found_secrets,
                 )
             return self._assembly
 

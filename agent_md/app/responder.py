@@ -74,7 +74,9 @@ class _Editing:
 
     def args(self, tool: str, edited: dict[str, Any]) -> dict[str, Any]:
         from agent_md.graph.gate import edited_args
+        from agent_md.graph.redacting import refuse_secrets
 
+        refuse_secrets(self._app.assembly.redactor(self._spec), edited)
         return edited_args(self._tools, tool, edited)
 
     def plan(self, tool: str, edited: dict[str, Any]) -> Plan:

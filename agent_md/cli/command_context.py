@@ -59,7 +59,7 @@ def open_app(workspace: Path | None, *, drives: bool = False, lenient: bool = Fa
 
             os.chdir(settings.workspace)
             divert_tool_output(settings.state_dir)
-            log_to_file(settings)
+            log_to_file(settings, app.found_secrets)
         yield app
     finally:
         try:

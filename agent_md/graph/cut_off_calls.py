@@ -17,7 +17,8 @@ def settle(tool: Tool, call: Call) -> CallEnd | SettledState:
     """What to make of a call that was started by a driver that is gone: its end, or whether it may run (again)."""
     if call.effect is not None:
         return _look(tool, call)
-    if tool.options.read_only or tool.options.idempotent:
+    options = tool.options_for(call.args)
+    if options.read_only or options.idempotent:
         return SettledState.NOT_DONE
     return unknown(MAY_HAVE_RUN)
 

@@ -34,6 +34,9 @@ _LIFTED_BY_GRANTS = frozenset({"confirm", "confirm_tools", "requires_approval"})
 """What makes a call ask that a grant can let run; nothing else is lifted, such as a `deny` rule that cannot be applied to
 the call."""
 
+_ALWAYS = "secrets"
+"""What makes a call ask that uses a secret without hosts; nothing lifts it."""
+
 
 def propose(
     spec: AgentSpec,
@@ -115,7 +118,11 @@ def _by_rules(
     subjects: Sequence[str] | None,
     effects: Effects,
 ) -> Verdict:
-    return decide(spec, tool.name, args, subjects, tool.options.requires_approval, given, effects)
+    options = tool.options_for(args)
+    verdict = decide(spec, tool.name, args, subjects, options.requires_approval, given, effects)
+    if options.always_asks and verdict.decision is not Decision.REFUSE:
+        return Verdict(Decision.ASK, _ALWAYS)
+    return verdict
 
 
 def _rule_of(verdict: Verdict) -> str | None:
@@ -125,9 +132,9 @@ def _rule_of(verdict: Verdict) -> str | None:
 def offer_of(
     tool: Tool, args: dict[str, Any], plan: Plan, subjects: tuple[str, ...] | None, effects: Effects
 ) -> GrantOffer | None:
-    """What may be allowed from now on with an approval of this action; None if no rule can say it, or if an approval
-    covers the content of files, since it is not known what they will hold."""
-    if tool.options.covers:
+    """What may be allowed from now on with an approval of this action; None if no rule can say it, if none would count, or
+    if an approval covers the content of files, since it is not known what they will hold."""
+    if tool.options.covers or tool.options_for(args).always_asks:
         return None
     rule = proposed_rule(tool.name, args, subjects, schema=tool.parameters, paths=tool.subjects_are_paths)
     if rule is None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from langchain_core.messages.tool import ToolCall
 
+from agent_md.errors import InvalidArguments
 from agent_md.executions.calls import Proposal
 from agent_md.executions.requests import NewRequest, Preview
 from agent_md.executions.states import RequestSource
 from agent_md.redaction import Redactor
 
-__all__ = ["DeltaRedaction", "redacted_proposals", "redacted_request", "with_marks"]
+__all__ = ["DeltaRedaction", "redacted_proposals", "redacted_request", "refuse_secrets", "with_marks"]
 
 _MASKED_DIFF = "secrets in the difference are masked"
 
@@ -64,6 +66,16 @@ def with_marks(redactor: Redactor, calls: Sequence[ToolCall]) -> Mapping[str, st
         for call_id, name in found.items()
         if name is not None
     }
+
+
+def refuse_secrets(redactor: Redactor, args: Mapping[str, Any]) -> None:
+    """Raises InvalidArguments for arguments that a human edited and that hold a secret, or the mark of one."""
+    name = redactor.marked(redactor.value(args))
+    if name is not None:
+        raise InvalidArguments(
+            f"they hold the secret {name}, or [secret {name}], which stands for it; arguments are stored and shown. "
+            "http_request takes ${NAME} of a secret that the agent has"
+        )
 
 
 class DeltaRedaction:

@@ -49,7 +49,7 @@ from agent_md.graph.run_context import RunContext
 from agent_md.graph.state import CallTask
 from agent_md.graph.what_changed import Reason, because, changed
 from agent_md.sdk import Pause, StepUnknown, current_call
-from agent_md.tools.base import CutOff, Plan, SettledState, TargetChanged, Tool, tool_digest
+from agent_md.tools.base import CutOff, Plan, SettledState, TargetChanged, Tool, ToolOptions, tool_digest
 from agent_md.tools.builtin import RESERVED_NAMES
 from agent_md.tools.long_results import for_model
 from agent_md.tools.results import storable
@@ -264,13 +264,13 @@ class ToolNode:
         requests: Sequence[Request],
         grant_id: GrantId | None,
     ) -> CallEnd | _Ask:
-        running = RunningCall(self._run_context, call, plan, requests)
+        running, options = RunningCall(self._run_context, call, plan, requests), tool.options_for(args)
         self._run_context.journal.start_call(
             call.position, args, plan.effect, answered=_ids(requests), grant_id=grant_id
         )
         token = current_call.set(running)
         try:
-            async with asyncio.timeout(tool.options.timeout) as limit:
+            async with asyncio.timeout(options.timeout) as limit:
                 text = await tool.run(args, plan)
         except ChildStarts as starts:
             return _Ask((), starts.child)
@@ -285,7 +285,7 @@ class ToolNode:
         except (TargetChanged, ClaimLost, StoreError):
             raise
         except Exception as error:
-            return _timed_out(tool) if limit.expired() else _raised(tool, error, running.fault())
+            return _timed_out(tool, options) if limit.expired() else _raised(options, error, running.fault())
         finally:
             running.end()
             current_call.reset(token)
@@ -339,21 +339,21 @@ def _said(end: CallEnd) -> CallEnd:
     return replace(end, said_by_tool=True)
 
 
-def _raised(tool: Tool, error: Exception, fault: str | None) -> CallEnd:
+def _raised(options: ToolOptions, error: Exception, fault: str | None) -> CallEnd:
     if fault:
         return _said(failed(ToolError(fault)))
     if isinstance(error, StepUnknown):
         return unknown(f"{MAY_HAVE_RUN} ({error})")
     if isinstance(error, CutOff):
-        return _cut(tool, str(error))
+        return _cut(options, str(error))
     return _said(failed(error if isinstance(error, ToolError) else ToolError(error)))
 
 
-def _timed_out(tool: Tool) -> CallEnd:
-    return _cut(tool, f"{tool.name} did not end within {tool.options.timeout:g} s")
+def _timed_out(tool: Tool, options: ToolOptions) -> CallEnd:
+    return _cut(options, f"{tool.name} did not end within {options.timeout:g} s")
 
 
-def _cut(tool: Tool, text: str) -> CallEnd:
-    if tool.options.read_only or tool.options.idempotent:
+def _cut(options: ToolOptions, text: str) -> CallEnd:
+    if options.read_only or options.idempotent:
         return _said(failed(ToolError(text)))
     return unknown(f"Unknown: {text}; it may have run")

@@ -14,7 +14,7 @@ import httpx
 from agent_md.errors import AddressRefused
 from agent_md.outbound.addresses import host_allowed, is_public, plain_host
 
-__all__ = ["GuardedTransport", "Resolve", "allowed_addresses", "resolve"]
+__all__ = ["GuardedTransport", "Resolve", "allowed_addresses", "refuse_private_host", "resolve"]
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host for a port, best first. Raises OSError when there are none."""
@@ -110,6 +110,20 @@ async def allowed_addresses(url: httpx.URL, allowed: Collection[str], resolve: R
     if not (host_allowed(host, allowed) or host_allowed(url.host, allowed)):
         _refuse_private(host, addresses)
     return addresses
+
+
+def refuse_private_host(host: str, allowed: Collection[str]) -> None:
+    """Raises AddressRefused for a host that is refused whatever a name stands for: an address, or localhost. `allowed` as in
+    `allowed_addresses`."""
+    name = plain_host(host)
+    try:
+        address = str(ip_address(name))
+    except ValueError:
+        if name != "localhost" and not name.endswith(".localhost"):
+            return
+        address = "127.0.0.1"
+    if not host_allowed(name, allowed):
+        _refuse_private(host, [address])
 
 
 def _refuse_private(host: str, addresses: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ import io
 import logging
 import logging.handlers
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -53,29 +54,31 @@ def _is_at(file: io.TextIOWrapper, path: str) -> bool:
 class _WithoutSecrets(logging.Formatter):
     """Takes secrets out of whole lines, tracebacks included."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, more: Mapping[str, str]) -> None:
         super().__init__("%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s")
         self._settings = settings
+        self._more = more
         self._known: dict[str, str] = {}
         self._redactor = Redactor()
 
     def format(self, record: logging.LogRecord) -> str:
         with suppress(AgentmdError):  # a `.env` that is broken by now
-            secrets = self._settings.secrets(KEY_VARIABLES)
+            secrets = {**self._settings.secrets(KEY_VARIABLES), **self._more}
             if secrets != self._known:
                 self._known, self._redactor = secrets, Redactor(secrets)
         return self._redactor.text(super().format(record))
 
 
-def log_to_file(settings: Settings) -> None:
-    """Logs of the loop and of libraries go to a file in the state folder."""
+def log_to_file(settings: Settings, more_secrets: Mapping[str, str]) -> None:
+    """Logs of the loop and of libraries go to a file in the state folder. `more_secrets` are taken out too, with what they
+    are when a line is written."""
     handler = _LogFile(
         settings.state_dir / "agentmd.log",
         maxBytes=_LOG_BYTES,
         backupCount=1,
         delay=True,
     )
-    handler.setFormatter(_WithoutSecrets(settings))
+    handler.setFormatter(_WithoutSecrets(settings, more_secrets))
     logging.getLogger().addHandler(handler)
     logging.getLogger().setLevel(settings.log_level)
     for name in ("httpx", "httpx2"):  # they tell each address that is asked, which may hold a password or a token

@@ -38,6 +38,9 @@ class AskUser:
     options = ToolOptions(idempotent=True, reads=(), writes=())
     subjects_are_paths = False
 
+    def options_for(self, args: dict[str, Any]) -> ToolOptions:
+        return self.options
+
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
         args = check_arguments(self.name, self.parameters, args)
         if problems := _problems(args):

@@ -36,6 +36,9 @@ class AskUserQuestion:
     options = ToolOptions(idempotent=True, reads=(), writes=())
     subjects_are_paths = False
 
+    def options_for(self, args: dict[str, Any]) -> ToolOptions:
+        return self.options
+
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
         check_arguments(self.name, object_schema({"questions": {}}), args)
         try:

@@ -86,7 +86,11 @@ class Tool(Protocol):
         """JSON schema of the arguments: an object."""
 
     @property
-    def options(self) -> ToolOptions: ...
+    def options(self) -> ToolOptions:
+        """What is to be said of the tool as a whole."""
+
+    def options_for(self, args: dict[str, Any]) -> ToolOptions:
+        """What holds for a call with these arguments, checked by `validate`."""
 
     @property
     def subjects_are_paths(self) -> bool:

@@ -8,6 +8,7 @@ from agent_md.tools.base import Tool, declared_digest
 from agent_md.tools.file_changes import FileDelete, FileEdit, FileMove, FileWrite
 from agent_md.tools.files import FileRead
 from agent_md.tools.globbing import FileGlob, Hidden, nothing_hidden
+from agent_md.tools.http_request import HttpRequest
 from agent_md.tools.long_results import ResultRead
 from agent_md.tools.sandbox import Sandbox
 from agent_md.tools.threads import ToolThreads
@@ -19,12 +20,11 @@ _FILE_TOOLS = (FileRead, FileWrite, FileEdit, FileMove, FileDelete)
 _ASKING_TOOLS = (AskUser, AskUserQuestion)
 
 BUILTIN_NAMES: frozenset[str] = frozenset(
-    {*(tool.name for tool in _FILE_TOOLS), FileGlob.name, *(tool.name for tool in _ASKING_TOOLS)}
+    {*(tool.name for tool in _FILE_TOOLS), FileGlob.name, *(tool.name for tool in _ASKING_TOOLS), HttpRequest.name}
 )
 """The tools of `builtin_tools`."""
 
 RESERVED_NAMES: frozenset[str] = BUILTIN_NAMES | {
-    "http_request",
     "memory_append",
     "memory_retrieve",
     "memory_save",
@@ -42,11 +42,13 @@ one is refused."""
 
 def declared_digests() -> dict[str, str]:
     """Of the tools of `builtin_tools`, by name."""
-    return {tool.name: declared_digest(tool) for tool in (*_FILE_TOOLS, FileGlob, *_ASKING_TOOLS)}
+    return {tool.name: declared_digest(tool) for tool in (*_FILE_TOOLS, FileGlob, *_ASKING_TOOLS, HttpRequest)}
 
 
-def builtin_tools(sandbox: Sandbox, hidden: Hidden = nothing_hidden, threads: ToolThreads | None = None) -> list[Tool]:
-    """The file tools of one sandbox, and those that ask. `file_glob` leaves out the files whose subject is `hidden`;
+def builtin_tools(
+    sandbox: Sandbox, http: HttpRequest, hidden: Hidden = nothing_hidden, threads: ToolThreads | None = None
+) -> list[Tool]:
+    """The file tools of one sandbox, those that ask, and `http`. `file_glob` leaves out the files whose subject is `hidden`;
     `threads` are what the work with files is done on."""
     tools: list[Tool] = [tool(sandbox, threads) for tool in _FILE_TOOLS]
-    return [*tools, FileGlob(sandbox, hidden, threads), *(tool() for tool in _ASKING_TOOLS)]
+    return [*tools, FileGlob(sandbox, hidden, threads), *(tool() for tool in _ASKING_TOOLS), http]

@@ -20,15 +20,18 @@ def facts_of(tool: Tool) -> ToolFacts:
     arguments: Mapping[str, Any] = tool.parameters.get("properties", {})
     kind = Subjects.UNSURE if isinstance(tool, ModuleTool) else _subjects_of(tool, arguments)
     required = tool.parameters.get("required", ())
+    options = tool.options
     return ToolFacts(
-        *(tool.name, kind, frozenset(arguments), frozenset(required), tool.options.requires_approval),
+        *(tool.name, kind, frozenset(arguments), frozenset(required), options.requires_approval),
         effects=_effects_of(tool),
+        unasked=options.unasked,
     )
 
 
 def _subjects_of(tool: Tool, arguments: Mapping[str, Any]) -> Subjects:
     try:
-        subjects = tool.subjects(dict.fromkeys(arguments, "x"))
+        kinds = {name: schema.get("type") for name, schema in arguments.items()}
+        subjects = tool.subjects({name: {} if kind == "object" else "x" for name, kind in kinds.items()})
     except InvalidArguments:
         return Subjects.ARGUMENTS
     except ToolError:  # it looked for a subject, and found one that is out of bounds

@@ -47,6 +47,9 @@ class FileTool:
         """Does what `run` does, on the thread that calls it; a change happens in a block of `commit`."""
         raise NotImplementedError
 
+    def options_for(self, args: dict[str, Any]) -> ToolOptions:
+        return self.options
+
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
         return check_arguments(self.name, self.parameters, args)
 

@@ -45,6 +45,9 @@ class ResultRead:
         """`limit`: the most bytes of one part."""
         self._limit = limit
 
+    def options_for(self, args: dict[str, Any]) -> ToolOptions:
+        return self.options
+
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
         return check_arguments(self.name, self.parameters, args)
 

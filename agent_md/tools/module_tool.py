@@ -75,6 +75,9 @@ class ModuleTool:
         check_declared(self.name, self.options, self.parameters)
         self._files = DeclaredFiles(self.options, self.parameters, files)
 
+    def options_for(self, args: dict[str, Any]) -> ToolOptions:
+        return self.options
+
     def effects(self, args: dict[str, Any]) -> Effects:
         return self._files.effects(args)
 

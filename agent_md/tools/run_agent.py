@@ -70,6 +70,9 @@ class RunAgent:
             },
         )
 
+    def options_for(self, args: dict[str, Any]) -> ToolOptions:
+        return self.options
+
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
         name, arguments = args.get("agent_name"), args.get("arguments")
         if isinstance(name, str):

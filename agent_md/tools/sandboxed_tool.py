@@ -212,9 +212,18 @@ def _description(found: dict[str, Any]) -> ToolDescription:
     timeout = options["timeout"]
     if timeout is not None and (type(timeout) not in (int, float) or not timeout > 0):
         raise ValueError("its timeout is no number above 0")
-    flags = {key: options[key] is True for key in ("requires_approval", "read_only", "idempotent", "return_direct")}
+    asks, read_only, idempotent, return_direct = (
+        options[key] is True for key in ("requires_approval", "read_only", "idempotent", "return_direct")
+    )
     reads, writes, covers = (_names(options[key]) for key in ("reads", "writes", "covers"))
-    made = ToolOptions(**flags, timeout=timeout, sandbox=True, reads=reads, writes=writes, covers=covers or ())
+    made = ToolOptions(
+        *(asks, read_only, idempotent, timeout),
+        sandbox=True,
+        reads=reads,
+        writes=writes,
+        covers=covers or (),
+        return_direct=return_direct,
+    )
     return ToolDescription(name, text, parameters, made)
 
 

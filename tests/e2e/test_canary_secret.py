@@ -1,4 +1,4 @@
-"""A secret of `.env` that tools, models and errors try to spread: it is on no surface, and in no byte of the state."""
+"""A secret that tools, models, servers and errors try to spread: it is on no surface, and in no byte of the state."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import json
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
+
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.processes import Finished
+from tests.support.receiver import Exchange, answer, receiver, saying
 from tests.support.server import Server, respond, run, wait_for
 
 CANARY = "canary-7f/3b+9e?61&d5"
@@ -130,4 +133,53 @@ def test_by_a_server(folder: AgentFolder) -> None:
         assert said.count("[secret SHOP_TOKEN]") > 5
         _assert_nowhere(said.encode(), "HTTP")
         server.stop()
+    _assert_not_in_state(folder.path)
+
+
+def _echo(exchange: Exchange) -> None:
+    """An error page with whatever came, in several forms, and a redirect's address with it."""
+    token = exchange.headers.get("X-Token", "") or exchange.path.partition("=")[2]
+    basic = base64.b64encode(f"me:{token}".encode()).decode()
+    page = f"<h1>500</h1>{token} {quote(token, safe='')} Basic {basic} {token.encode().hex()} {json.dumps(token)}"
+    saying(500, page.encode(), Content_Type="text/html", Link=f"</?t={quote(token, safe='')}>; rel=next")(exchange)
+
+
+@pytest.mark.parametrize("where", ["environment", "dotenv"])
+def test_in_a_request_to_a_server_that_sends_it_back(folder: AgentFolder, where: str) -> None:
+    """Under a name that says nothing, as one that only the agent calls a secret."""
+    folder.file("config.yaml", "http: {allow_hosts: [127.0.0.1, localhost]}\nlog_level: DEBUG\n")
+    env = {"SHOP_LOGIN": CANARY} if where == "environment" else {}
+    if not env:
+        folder.file(".env", f"SHOP_LOGIN={CANARY}\n")
+    with receiver() as there:
+        url, headers = f"http://127.0.0.1:{there.port}/", {"X-Token": "${SHOP_LOGIN}"}
+        there.behaviours = [_echo, _echo, answer(302, Location=f"http://localhost:{there.port}/x"), _echo]
+        calls = [
+            call("http_request", url=url, headers=headers),
+            call("http_request", url=f"{url}?token=${{SHOP_LOGIN}}", **{"as": "markdown"}),
+            call("http_request", url=url, headers=headers),
+            call("http_request", url=f"http://localhost:{there.port}/", headers=headers),
+            call("http_request", url=url, method="POST", headers=headers),
+        ]
+        secrets = "secrets: [{name: SHOP_LOGIN, hosts: [127.0.0.1]}]"
+        folder.agent("caller", [*({"calls": [each]} for each in calls), {"text": "Done."}], secrets)
+        first = folder.cli("run", "caller", "--json", env=env)
+        shown = [folder.cli("pending", env=env), folder.cli("pending", "--json", env=env)]
+        masked = folder.cli("respond", "1", "--edit", json.dumps({**calls[4]["args"], "body": CANARY}), env=env)
+        last = folder.cli("respond", "1", "--yes", env=env)
+        shown.append(folder.cli("logs", "1", "-e", env=env))
+    assert (first.code, masked.code, last.code) == (3, 2, 0), (first, masked, last)
+    assert "they hold the secret SHOP_LOGIN" in masked.err
+    sent = [(got.headers.get("x-token"), got.path) for got in there.received]
+    assert sent == [
+        (CANARY, "/"),
+        (None, f"/?token={quote(CANARY, safe='')}"),
+        (CANARY, "/"),
+        (None, "/x"),
+        (CANARY, "/"),
+    ]
+    results = folder.results()
+    assert [text.count("[secret SHOP_LOGIN]") for text in results] == [6, 6, 0, 0, 0]
+    assert results[3] == "Error: ${SHOP_LOGIN} is not sent to localhost; it is for 127.0.0.1"
+    _assert_unsaid(first, *shown, masked, last)
     _assert_not_in_state(folder.path)

@@ -33,6 +33,7 @@ from tests.support.waiting import until
 WRITE = call("file_write", path="box/written.txt", content="x")
 READ = call("file_read", path="box/there.txt")
 SPENT = {"calls": [READ], "usage": {"input": 60, "output": 40, "cost": 0.5}}
+UNREACHED = "https://shop.invalid/"
 ENDED: Mapping[str, Any] = {"text": "Done."}
 LEAVING = '''
 from langchain_core.tools import tool
@@ -120,6 +121,36 @@ SETTINGS = {
         ["failed"],
         written=True,
         problem=isolation_problem,
+    ),
+    "post": Setting(
+        "",
+        [{"calls": [call("http_request", url=UNREACHED, method="POST")]}, ENDED],
+        Status.WAITING,
+        [None],
+        [RequestKind.CONFIRM],
+        denied=True,
+    ),
+    "allow-hosts": Setting(
+        "auto_approve: '*'\nallow_hosts: [api.invalid]",
+        [{"calls": [call("http_request", url=UNREACHED), call("http_request", url="http://2130706433/")]}, ENDED],
+        Status.SUCCESS,
+        ["refused", "refused"],
+    ),
+    "secrets": Setting(
+        "auto_approve: '*'\nsecrets: [BARE_LOGIN, {name: SHOP_LOGIN, hosts: [api.invalid]}]",
+        [
+            {
+                "calls": [
+                    call("http_request", url=UNREACHED, headers={"X-Login": "${BARE_LOGIN}"}),
+                    call("http_request", url=UNREACHED, headers={"X-Login": "${SHOP_LOGIN}"}),
+                ]
+            },
+            ENDED,
+        ],
+        Status.WAITING,
+        [None, "refused"],
+        [RequestKind.CONFIRM],
+        denied=True,
     ),
     "ask-user": Setting(
         "auto_approve: '*'",
@@ -268,6 +299,7 @@ class Table:
 def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
     table = Table(AgentFolder(tmp_path_factory.mktemp("ways") / "ws"))
     table.folder.tools("leaving", LEAVING)
+    table.folder.file(".env", "BARE_LOGIN=a-login-of-tests\nSHOP_LOGIN=another-login\n")
     table.write_agents(triggered=False)
     table.start(served=False, triggered=False)
     table.write_agents(triggered=True)

@@ -80,6 +80,9 @@ class FakeTool:
     def subjects_are_paths(self) -> bool:
         return self.name == "paths"
 
+    def options_for(self, args: dict[str, Any]) -> ToolOptions:
+        return self.options
+
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
         return args
 

@@ -78,6 +78,7 @@ EXIT_CODES: dict[tuple[str, str], int] = {
     ("docs/human-in-the-loop.md", "agentmd run sweeper --on-ask fail --fresh"): 4,
     ("docs/grants.md", "agentmd run tidier"): 3,
     ("docs/sub-agents.md", "agentmd run coordinator"): 3,
+    ("docs/http-request.md", "agentmd run poster"): 3,
     ("docs/tools.md", "agentmd run publisher"): 3,
     ("docs/mcp.md", "agentmd run keeper"): 3,
 }

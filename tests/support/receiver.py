@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-__all__ = ["Behaviour", "Received", "Receiver", "answer", "close_early", "endless", "never", "receiver"]
+__all__ = ["Behaviour", "Received", "Receiver", "answer", "close_early", "endless", "never", "receiver", "saying"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Exchange(BaseHTTPRequestHandler):
         with suppress(ConnectionError):
             behave(self)
 
-    do_GET = do_POST
+    do_GET = do_PUT = do_DELETE = do_HEAD = do_POST
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing."""
@@ -71,6 +71,16 @@ def answer(status: int, **headers: str) -> Behaviour:
         for name, value in headers.items():
             exchange.send_header(name.replace("_", "-"), value)
         exchange.end_headers()
+
+    return behave
+
+
+def saying(status: int, body: bytes, **headers: str) -> Behaviour:
+    """Answers with a body."""
+
+    def behave(exchange: Exchange) -> None:
+        answer(status, Content_Length=str(len(body)), **headers)(exchange)
+        exchange.wfile.write(body)
 
     return behave
 

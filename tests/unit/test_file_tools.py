@@ -17,6 +17,7 @@ from agent_md.tools.base import Plan, Settled, SettledState, TargetChanged, Tool
 from agent_md.tools.builtin import BUILTIN_NAMES, RESERVED_NAMES, builtin_tools
 from agent_md.tools.sandbox import Resolved, Sandbox
 from tests.support.file_sandbox import forbidden_in, make_workspace, sandbox_on
+from tests.support.requests import http_request
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def tools(workspace: Path) -> dict[str, Tool]:
 
 
 def by_name(sandbox: Sandbox) -> dict[str, Tool]:
-    return {tool.name: tool for tool in builtin_tools(sandbox)}
+    return {tool.name: tool for tool in builtin_tools(sandbox, http_request())}
 
 
 def call(tool: Tool, **args: Any) -> str:

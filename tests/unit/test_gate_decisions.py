@@ -33,6 +33,9 @@ class FakeTool:
     parameters: dict[str, Any] = field(default_factory=dict)
     subjects_are_paths: bool = True
 
+    def options_for(self, args: dict[str, Any]) -> ToolOptions:
+        return self.options
+
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
         if args.get("path") == "broken":
             raise KeyError("path")

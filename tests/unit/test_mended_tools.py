@@ -18,6 +18,7 @@ from agent_md.tools.builtin import builtin_tools
 from agent_md.tools.globbing import Hidden, nothing_hidden
 from agent_md.tools.sandbox import Sandbox
 from tests.support.file_sandbox import make_workspace, sandbox_on
+from tests.support.requests import http_request
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def tools_on(sandbox: Sandbox, hidden: Hidden = nothing_hidden) -> dict[str, Tool]:
-    return {tool.name: tool for tool in builtin_tools(sandbox, hidden)}
+    return {tool.name: tool for tool in builtin_tools(sandbox, http_request(), hidden)}
 
 
 def call(tool: Tool, **args: Any) -> str:

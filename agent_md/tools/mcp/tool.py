@@ -68,6 +68,9 @@ class McpTool:
         except ConfigInvalid:
             return ToolOptions()
 
+    def options_for(self, args: dict[str, Any]) -> ToolOptions:
+        return self.options
+
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
         """Checks names, and types as far as they are simple; the server checks the rest. Its schema may hold patterns and
         references that take for ever."""
