@@ -32,7 +32,8 @@ class WebServers:
         """Set when all take connections."""
         by_tcp = [sock for sock in sockets if sock.family != socket.AF_UNIX]
         tcp = partial(TcpConnection, quota=ConnectionQuota(most // 2), limits=limits or TcpLimits())
-        for_tcp = _config(application, None, tcp)
+        # The loop takes so many at once before any of them is looked at.
+        for_tcp = _config(application, None, tcp, backlog=min(_BACKLOG, max(1, most // 2)))
         for_user = _config(application, most // 2 if by_tcp else most)
         self._servers = [(_Server(for_tcp if sock in by_tcp else for_user), sock) for sock in sockets]
 
@@ -67,7 +68,9 @@ class _Server(uvicorn.Server):
         self.listening.set()
 
 
-def _config(application: FastAPI, most: int | None, connection: Any = "h11") -> uvicorn.Config:
+def _config(
+    application: FastAPI, most: int | None, connection: Any = "h11", *, backlog: int = _BACKLOG
+) -> uvicorn.Config:
     return uvicorn.Config(
         application,
         http=cast(Any, connection),
@@ -75,7 +78,7 @@ def _config(application: FastAPI, most: int | None, connection: Any = "h11") -> 
         log_config=None,
         access_log=False,
         lifespan="off",
-        backlog=_BACKLOG,
+        backlog=backlog,
         limit_concurrency=most,
         timeout_graceful_shutdown=_CONNECTIONS_S,
     )

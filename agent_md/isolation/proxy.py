@@ -23,6 +23,7 @@ _HEAD_BYTES = 64 * 1024
 _TIMEOUT_S = 30.0
 _MOST_CONNECTIONS = 64
 _CHUNK = 64 * 1024
+_TURNS = 5
 
 
 class OutboundProxy:
@@ -82,10 +83,13 @@ class OutboundProxy:
         self._ready.set()
         async with server:
             await self._over.wait()
-        connections = asyncio.all_tasks() - {asyncio.current_task()}
-        for connection in connections:
-            connection.cancel()
-        await asyncio.gather(*connections, return_exceptions=True)
+            for _ in range(_TURNS):  # a connection that was just taken has no task of its own yet
+                await asyncio.sleep(0)
+        while connections := asyncio.all_tasks() - {asyncio.current_task()}:
+            for connection in connections:
+                connection.cancel()
+            await asyncio.gather(*connections, return_exceptions=True)
+            await asyncio.sleep(0)
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections += 1
@@ -98,14 +102,16 @@ class OutboundProxy:
             try:
                 await _relay(reader, writer, out_reader, out_writer)
             finally:
-                out_writer.close()
+                await _close(out_writer)
         except (AddressRefused, httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, TimeoutError) as error:
             await _refuse(writer, 403 if isinstance(error, AddressRefused) else 502, error)
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
+        except asyncio.CancelledError:
+            pass  # the proxy ends; Python 3.11 would report it as an error of the connection
         finally:
             self._connections -= 1
-            writer.close()
+            await _close(writer)
 
     async def _forward(
         self, head: bytes, writer: asyncio.StreamWriter
@@ -163,6 +169,12 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     with suppress(OSError, RuntimeError):
         if writer.can_write_eof():
             writer.write_eof()
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 async def _refuse(writer: asyncio.StreamWriter, status: int, error: Exception) -> None:
