@@ -1,21 +1,20 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
-import re
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_md.executions.states import CallOutcome, Drift, RequestKind, Status
+from agent_md.cli.commands.explain import explained
+from agent_md.executions.states import CallOutcome, Decision, Drift, RequestKind, Status
 from tests.support.driving import Workspace, call, turn
-
-SERVER = Path(__file__).parents[1] / "support" / "mcp_server.py"
+from tests.support.mcp_server import lives, server_entry
+from tests.support.waiting import until
 
 
 class McpWorkspace(Workspace):
@@ -23,7 +22,7 @@ class McpWorkspace(Workspace):
 
     def servers(self, *flags: str, **entry: Any) -> None:
         """Writes the MCP file."""
-        self.entries(t={"command": sys.executable, "args": ["-S", str(SERVER), *flags], **entry})
+        self.entries(t=server_entry(*flags, **entry))
 
     def entries(self, **entries: Any) -> None:
         (self.folder / "agents/_config/mcp-servers.json").write_text(json.dumps({"mcpServers": entries}))
@@ -44,21 +43,6 @@ def work(tmp_path: Path) -> Iterator[McpWorkspace]:
     work.agent("mcp: [t]")
     yield work
     work.close()
-
-
-def lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return not re.search(r"^State:\s+Z", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-
-
-def until(true: Callable[[], bool], seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.02)
 
 
 class TestCalls:
@@ -120,8 +104,6 @@ class TestCalls:
         assert "Sampling not supported" in work.result()
 
     def test_twenty_executions_at_once_use_one_process_and_get_their_own_answers(self, work: McpWorkspace) -> None:
-        import asyncio
-
         work.agent("mcp: [t]\non_pending: parallel")
         count = 20
         script = [
@@ -189,6 +171,21 @@ def tool_list(description: str) -> str:
     return json.dumps([{"name": "effect", "description": description, "inputSchema": schema}, change])
 
 
+def test_explain_and_validate_know_the_tools_and_which_of_them_ask(work: McpWorkspace) -> None:
+    work.agent("mcp: [t]\nconfirm: [t.effect]\ndeny: [t.crash]")
+    spec = work.app.registry.get("worker").spec
+    found = explained(work.app, spec)
+    decisions = {possible.tool: possible.verdict.decision for possible in found.calls}
+    assert decisions["t__effect"] is Decision.ASK
+    assert decisions["t__crash"] is Decision.REFUSE
+    assert decisions["t__add"] is Decision.RUN
+    assert not found.problems
+    assert work.app.preflight.check(spec) == []
+    work.servers("hang", connect_timeout=0.2)
+    assert work.app.preflight.check(spec) == ["the MCP server t cannot be used: it did not answer within 0.2 s"]
+    assert work.starts() == 2
+
+
 class TestChangedLists:
     def test_an_approval_is_bound_to_the_declaration_that_was_shown(self, work: McpWorkspace) -> None:
         work.write("mcp-tools.json", tool_list("Reads."))
@@ -218,17 +215,13 @@ class TestChangedLists:
         work.agent("mcp: [t]\nconfirm: [t.effect]")
         work.script(turn(call("t__change")), turn(call("t__effect", key="A")), "Done.")
 
-        def model_saw() -> set[str]:
-            tools = work.app.assembly.tools
-            kept = work.app.store.mcp_lists.kept(work.execution.id)
-            assert tools
-            return {each["description"] for each in kept["t"]}
-
         work.start()
         work.write("mcp-tools.json", json.dumps([]))
-        assert model_saw() == {"Old.", ""}
+        kept = work.app.store.mcp_lists.kept(work.execution.id)
+        assert [each["description"] for each in kept["t"]] == ["Old.", ""]
         work.answer()
-        assert work.execution.status is Status.SUCCESS
+        work.check_succeeded()
+        assert work.effects() == {"A": 1}
 
 
 class TestElicitation:
@@ -321,9 +314,8 @@ class TestDeaths:
     def test_a_hostile_server_costs_its_own_tools_only(
         self, work: McpWorkspace, flags: tuple[str, ...], reason: str, caplog: pytest.LogCaptureFixture
     ) -> None:
-        python = {"command": sys.executable}
-        good = {**python, "args": ["-S", str(SERVER)], "cwd": str(work.write("good/x").parent)}
-        work.entries(t={**python, "args": ["-S", str(SERVER), *flags], "connect_timeout": 3}, good=good)
+        good = server_entry(cwd=str(work.write("good/x").parent))
+        work.entries(t=server_entry(*flags, connect_timeout=3), good=good)
         work.agent("mcp: [t, good]")
         work.script(turn(call("good__add", a=1, b=2)), "Done.")
         begun = time.monotonic()

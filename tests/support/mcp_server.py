@@ -2,8 +2,7 @@
 
     mcp_server.py [FLAG …]
 
-Its tools are `add`, `slow`, `effect`, `ask`, `fail`, `rich`, `env`, `pid` and `sample`, or those of the file `tools.json`
-beside its current folder's root if there is one. Flags make it hostile; see `main`.
+Its tools are those of `TOOLS`, or of the file `mcp-tools.json` in its current folder. Flags make it hostile; see `main`.
 """
 
 from __future__ import annotations
@@ -32,6 +31,21 @@ TOOLS: dict[str, dict[str, Any]] = {
     "change": {},
     "crash": {"key": _TEXT},
 }
+
+
+def server_entry(*flags: str, **more: Any) -> dict[str, Any]:
+    """The entry of this server in an MCP file."""
+    return {"command": sys.executable, "args": ["-S", __file__, *flags], **more}
+
+
+def lives(pid: int) -> bool:
+    """Whether there is a process of this number that has not ended."""
+    try:
+        os.kill(pid, 0)
+        status = Path(f"/proc/{pid}/status").read_text()
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+    return "\nState:\tZ" not in status
 
 
 class Server:
@@ -110,6 +124,7 @@ class Server:
         return args["a"] + args["b"]
 
     def do_slow(self, args: dict[str, Any]) -> Any:
+        Path("mcp-slow").touch()
         time.sleep(args["seconds"])
         return f"slept for {args['key']}"
 
