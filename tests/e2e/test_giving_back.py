@@ -15,10 +15,10 @@ from agent_md.api.address import Address, read_address
 from agent_md.api.server import Listen, serve
 from agent_md.app import App
 from agent_md.cli.command_context import open_app
-from agent_md.cli.commands.server import start_anew
 from agent_md.cli.drive.drive_or_follow import drive_or_follow
 from agent_md.cli.drive.event_follower import EventFollower
 from agent_md.cli.drive.run_output import choose_output
+from agent_md.client.server_process import start_anew
 from agent_md.executions.execution import Claim, Execution
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.states import Status
@@ -114,7 +114,7 @@ def test_a_server_lets_calls_end_starts_anew_under_its_number_and_goes_on(world:
             assert serve(app, Listen(), ask_while_it_holds, never_alone)
             given_back = app.store.execution(ExecutionId(1))
             assert (given_back.status, given_back.attempts) == (Status.QUEUED, 0)
-        start_anew(app, Listen())
+        start_anew(app.settings, None, None, None)
 
     pid = forked(serve_until_it_gives_back, tmp_path / "err")
     state = world.workspace / ".agentmd"

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from agent_md.agents.explained_rules import Subjects, ToolFacts, possible_verdicts
+from agent_md.agents.explanation import Explanation
 from agent_md.agents.spec import AgentSpec, ModelRef, RunSettings, Trigger
-from agent_md.cli.commands.explain import explanation_json
-from agent_md.cli.views.explanation import Explanation, explanation_lines
+from agent_md.cli.views.explanation import explanation_lines
 from agent_md.cli.views.text_width import width_of
+from agent_md.serialization.explanation import explanation_json
 from tests.support.rendering import lines_of
 
 SPEC = AgentSpec("reporter", "", ModelRef("script", "reporter"), icon="🥝", source_path="agents/reporter.md")

@@ -17,8 +17,8 @@ from agent_md.agents.names import agent_name
 from agent_md.agents.registry import scan
 from agent_md.agents.scaffold import NewAgent, check_prompt, places_of
 from agent_md.agents.spec import ModelRef
+from agent_md.app.new_agent import NOTHING, check_free, lacks, workspace_of, write_agent
 from agent_md.cli.command_context import WorkspaceOption, current_folder, terminal
-from agent_md.cli.commands.new_file import NOTHING, check_free, lacks, workspace_of, write_agent
 from agent_md.cli.exit_codes import INTERRUPTED
 from agent_md.cli.terminal.output import note, say
 from agent_md.cli.views.hanging import paragraph
@@ -84,7 +84,7 @@ def new(
     """
     _check_name(name)
     wishes = _Wishes(description, prompt, model, base_url, script)
-    with workspace_of(workspace) as root:
+    with workspace_of(workspace, current_folder()) as root:
         settings = load_settings(root, environ=os.environ, cwd=root, home=Path.home())
         target = settings.agents_dir / f"{name}.md"
         check_free(name, target, scan(settings.agents_dir, settings.workspace, settings.defaults), force=force)

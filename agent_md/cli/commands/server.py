@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import subprocess
-import time
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,27 +14,13 @@ from agent_md.app import App
 from agent_md.cli.command_context import WorkspaceOption, open_app
 from agent_md.cli.terminal.output import note, say
 from agent_md.cli.views.triggers import skipped_text, start_line
-from agent_md.error_codes import codes_of
-from agent_md.errors import AgentmdError, ConfigInvalid, ServerRunning, UsageError
-from agent_md.own_python import python_command
-from agent_md.process.standard_streams import return_streams
-from agent_md.settings import load_settings
-from agent_md.stores.private_files import open_private, read_private
+from agent_md.errors import AgentmdError, ServerRunning
 from agent_md.visible_text import counted, json_line, one_line, visible
 
 if TYPE_CHECKING:
-    from agent_md.api.server import Listen
+    pass
 
-__all__ = ["start", "start_anew", "status", "stop"]
-
-log = logging.getLogger(__name__)
-
-_SLOW_S = 30.0
-"""A loaded machine may take longer to start a server; after this it is said that it still starts."""
-_READY_S = 300.0
-_STOP_S = 10.0
-_POLL_S = 0.05
-_CONFIG_S = 1.0
+__all__ = ["start", "status", "stop"]
 
 
 def start(
@@ -64,7 +45,10 @@ def start(
         if server_alive(app.settings.state_dir):
             raise ServerRunning(f"a server of this workspace is running already, {_where(app)}")
         if detach:
-            _start_detached(app, host, port, api_key)
+            from agent_md.client.server_process import start_detached  # its HTTP takes a moment to import
+
+            address = start_detached(app, host, port, api_key, _still_starts)
+            _announce(app, address)
             return
         from agent_md.api.server import Listen, serve
         from agent_md.api.suspect_process import alone_command
@@ -76,38 +60,13 @@ def start(
             app, listen, partial(_announce, app), SuspectProcess(partial(alone_command, app.settings.workspace))
         )
     if anew:
-        start_anew(app, listen)
+        from agent_md.client.server_process import start_anew
+
+        start_anew(app.settings, listen.host, listen.port, listen.key)
 
 
-def start_anew(app: App, listen: Listen) -> NoReturn:
-    """Puts a new server in the place of this process, which has given its work back: same number, same streams."""
-    _wait_for_valid_config(app)
-    return_streams()
-    command, environ = _command(app, listen.host, listen.port, listen.key)
-    os.execve(command[0], command, environ)  # noqa: S606 - without a shell is what is meant
-
-
-def _wait_for_valid_config(app: App) -> None:
-    """Returns when the configuration can be read: with one that is broken the new server would end at once."""
-    settings = app.settings
-    told = ""
-    while True:
-        try:
-            load_settings(settings.workspace, environ=settings.environ, cwd=settings.workspace, home=Path.home())
-            return
-        except ConfigInvalid as error:
-            if str(error) != told:
-                told = str(error)
-                log.warning("the server starts anew when the configuration is valid: %s", told)
-            time.sleep(_CONFIG_S)
-
-
-def _command(app: App, host: str | None, port: int | None, api_key: str | None) -> tuple[list[str], dict[str, str]]:
-    """What starts a server of this workspace, and its environment: a key is for nobody who lists processes."""
-    command = python_command("-m", "agent_md.cli.main", "start", "--workspace", str(app.settings.workspace))
-    command += ["--host", host] if host is not None else []
-    command += ["--port", str(port)] if port is not None else []
-    return command, dict(os.environ) if api_key is None else {**os.environ, "AGENTMD_API_KEY": api_key}
+def _still_starts(pid: int) -> None:
+    note(f"note: the server (process {pid}) still starts")
 
 
 def _where(app: App) -> str:
@@ -137,47 +96,6 @@ def _trigger_lines(app: App, spec: AgentSpec, *, skips: bool) -> Iterator[str]:
         yield f"  {skipped}"
 
 
-def _start_detached(app: App, host: str | None, port: int | None, api_key: str | None) -> None:
-    command, environ = _command(app, host, port, api_key)
-    errors = app.settings.state_dir / "server.err"
-    app.open()
-    with open(open_private(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as out:
-        child = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=out,
-            start_new_session=True,
-            env=environ,
-        )
-    began, slow = time.monotonic(), False
-    while (waited := time.monotonic() - began) < _READY_S:
-        address = read_address(app.settings.state_dir)
-        if address is not None and address.pid == child.pid and _ask(address, "GET", "/health") is not None:
-            child.returncode = 0  # nobody waits for it: it goes on when we have ended
-            _announce(app, address)
-            return
-        if child.poll() is not None:
-            raise _why_it_ended(child.returncode, errors)
-        if waited > _SLOW_S and not slow:
-            slow = True
-            note(f"note: the server (process {child.pid}) still starts")
-        time.sleep(_POLL_S)
-    child.terminate()
-    child.wait()
-    raise AgentmdError(
-        f"the server did not answer within {_READY_S:g} s, and was told to end; "
-        f"see {app.settings.state_dir / 'agentmd.log'}"
-    )
-
-
-def _why_it_ended(code: int, errors: Path) -> AgentmdError:
-    """The last that it said; with the exit code that it had."""
-    said = read_private(errors).strip().removeprefix("agentmd: ")
-    kind = UsageError if code == codes_of(UsageError("")).exit else AgentmdError
-    return kind(said or f"the server ended at once with exit code {code}")
-
-
 def stop(workspace: WorkspaceOption = None) -> None:
     """Stop the server; what runs has 3 s to end, the rest is queued.
 
@@ -190,20 +108,10 @@ def stop(workspace: WorkspaceOption = None) -> None:
                 raise AgentmdError(left)
             say("No server is running.")
             return
-        deadline = time.monotonic() + _STOP_S
-        told = False
-        while server_alive(folder):
-            address = read_address(folder)  # none while it is starting
-            told = told or (address is not None and _ask(address, "POST", "/shutdown") is not None)
-            if time.monotonic() > deadline:
-                what = "is still stopping" if told else "does not answer"
-                raise AgentmdError(f"the server{_process(address)} {what}; see {folder / 'agentmd.log'}")
-            time.sleep(_POLL_S)
+        from agent_md.client.server_process import stop_server
+
+        stop_server(folder)
     say("Stopped.")
-
-
-def _process(address: Address | None) -> str:
-    return "" if address is None else f" (process {address.pid})"
 
 
 def status(

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from agent_md.agents.explained_rules import PossibleDecision
+from agent_md.agents.explanation import ASKING_TOOLS, Explanation
 from agent_md.agents.rules import EVERYTHING, parse_rule
-from agent_md.agents.spec import AgentSpec
 from agent_md.cli.views.grants import grant_text, state_text
 from agent_md.cli.views.hanging import Hanging, paragraph
 from agent_md.cli.views.pairs import Pairs
 from agent_md.cli.views.tables import trigger_line
 from agent_md.cli.views.triggers import held_text, skip_rules, skipped_text
-from agent_md.executions.firings import TriggerState
 from agent_md.executions.grants import Grant
 from agent_md.executions.states import Decision, Drift
 from agent_md.serialization import agent_detail, duration_text
@@ -25,37 +24,7 @@ from agent_md.visible_text import one_line
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["ASKING_TOOLS", "Explanation", "explanation_lines"]
-
-ASKING_TOOLS = ("ask_user", "ask_user_question")
-"""Tools that ask something when they run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """What is to be said of an agent. `guards` says where `confirm_tools` was set; `problems` keep it from running,
-    `notes` do not."""
-
-    spec: AgentSpec
-    calls: tuple[PossibleDecision, ...]
-    guards: str
-    custom: bool = False
-    problems: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    day_limit: float | None = None
-    """US dollars that all agents of the workspace together may spend in a day."""
-    trigger: TriggerState = field(default_factory=TriggerState)
-    fires: tuple[str, ...] = ()
-    """The next fires of its schedule, in its zone."""
-    grants: tuple[tuple[Grant, tuple[Drift, ...]], ...] = ()
-    """Those that have not ended, each with what suspends it."""
-
-    def place_of(self, possible: PossibleDecision) -> str | None:
-        """The file that has the rule; None when no rule decides, or the tool itself."""
-        source = possible.verdict.source
-        if source in (None, "requires_approval"):
-            return None
-        return self.guards if source == "confirm_tools" else self.spec.source_path
+__all__ = ["explanation_lines"]
 
 
 def explanation_lines(explanation: Explanation) -> Iterator[RenderableType]:

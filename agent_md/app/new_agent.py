@@ -12,7 +12,6 @@ from agent_md.agents.names import name_key
 from agent_md.agents.registry import Registry
 from agent_md.agents.scaffold import NewAgent, agent_text, script_text
 from agent_md.agents.spec import ModelRef
-from agent_md.cli.command_context import current_folder
 from agent_md.errors import UsageError
 from agent_md.models.factory import check_model, with_address
 from agent_md.settings import Settings
@@ -26,10 +25,10 @@ NOTHING = "nothing was written"
 
 
 @contextmanager
-def workspace_of(given: Path | None) -> Iterator[Path]:
-    """The workspace that is named, the nearest one above, else the current folder becomes one; but never the home folder
+def workspace_of(given: Path | None, here: Path) -> Iterator[Path]:
+    """The workspace that is named, the nearest one above `here`, else `here` becomes one; but never the home folder
     or `/`, which would lie open to the agents: instead of these it is `~/agentmd`, gone again if nothing comes of it."""
-    here, home = current_folder(), Path.home()
+    home = Path.home()
     try:
         root, found_by = find_workspace(given, os.environ, here, home)
     except NoWorkspace:

@@ -1,0 +1,53 @@
+"""Explains an agent: looks at its tools, rules, grants and triggers as they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_md.agents.explained_rules import possible_verdicts
+from agent_md.agents.explanation import Explanation
+from agent_md.agents.spec import AgentSpec
+from agent_md.app.app import App
+from agent_md.executions.grants import Grant
+from agent_md.executions.states import Drift
+
+__all__ = ["explained"]
+
+_FIRES = 3
+
+
+def explained(app: App, spec: AgentSpec, notes: Sequence[str] = ()) -> Explanation:
+    """The explanation of an agent as it would run now, with these further notes. Raises AgentFileInvalid if its tools cannot be loaded."""
+    from agent_md.tools.facts import facts_of
+    from agent_md.tools.module_tool import ModuleTool
+
+    listings = app.preflight.mcp_listings(spec)
+    mcp = [tool for listing in listings.values() for tool in listing.tools]
+    unusable = [
+        f"the MCP server {name} cannot be used: {each.failure}" for name, each in listings.items() if each.failure
+    ]
+    tools = app.assembly.tools(spec, mcp=mcp)
+    calls = [possible for name in sorted(tools) for possible in possible_verdicts(spec, facts_of(tools[name]))]
+    origin = app.settings.origins["defaults.confirm_tools"]
+    return Explanation(
+        spec,
+        tuple(calls),
+        "built in" if origin == "default" else origin,
+        custom=any(isinstance(tool, ModuleTool) for tool in tools.values()),
+        problems=(*unusable, *(str(problem) for problem in app.preflight.problems(spec))),
+        grants=_grants(app, spec),
+        notes=(
+            *app.preflight.trigger_problems(spec),
+            *app.preflight.notes(spec),
+            *notes,
+        ),
+        day_limit=app.settings.max_cost_usd_per_day,
+        trigger=app.triggers.state(spec),
+        fires=tuple(app.triggers.next_fires(spec, _FIRES)),
+    )
+
+
+def _grants(app: App, spec: AgentSpec) -> tuple[tuple[Grant, tuple[Drift, ...]], ...]:
+    found = app.reading_store.grants.listed(agents=[spec.name])
+    drift = app.drift_of_grants(found)
+    return tuple((grant, drift[grant.id]) for grant in found)
