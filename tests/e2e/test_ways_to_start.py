@@ -32,6 +32,7 @@ from tests.support.waiting import until
 
 WRITE = call("file_write", path="box/written.txt", content="x")
 READ = call("file_read", path="box/there.txt")
+CALLING = {"calls": [call("run_agent", agent_name="called")]}
 SPENT = {"calls": [READ], "usage": {"input": 60, "output": 40, "cost": 0.5}}
 UNREACHED = "https://shop.invalid/"
 ENDED: Mapping[str, Any] = {"text": "Done."}
@@ -152,6 +153,17 @@ SETTINGS = {
         [RequestKind.CONFIRM],
         denied=True,
     ),
+    "calling-asks": Setting(
+        "agents: [called]\nconfirm: ['run_agent(call*)']",
+        [CALLING, ENDED],
+        Status.WAITING,
+        [None],
+        [RequestKind.CONFIRM],
+    ),
+    "called-asks": Setting(
+        "agents: [called]\nauto_approve: '*'", [CALLING, ENDED], Status.WAITING, [None], [RequestKind.CONFIRM]
+    ),
+    "called-is-denied": Setting("agents: [called]\ndeny: [run_agent]", [CALLING, ENDED], Status.SUCCESS, ["refused"]),
     "ask-user": Setting(
         "auto_approve: '*'",
         [{"calls": [call("ask_user", question="Which?")]}, ENDED],
@@ -227,6 +239,20 @@ def _save(folder: AgentFolder, names: Sequence[str], _: Client) -> None:
         folder.file(f"boxes/{name}/now.new")
 
 
+def _call(folder: AgentFolder, names: Sequence[str], client: Client) -> None:
+    """One agent calls all of them at once."""
+    calls = [call("run_agent", agent_name=name) for name in names]
+    bounds = f"agents: [{', '.join(names)}]\nsettings: {{max_tool_calls: 500}}"
+    folder.agent("caller", [{"calls": calls}, ENDED], bounds)
+    root = ExecutionId(run(client, agent="caller"))
+
+    def called() -> bool:
+        with folder.store() as store:
+            return len([member for member in store.family(root) if member.parent_id == root]) == len(names)
+
+    until(called)
+
+
 def _miss(folder: AgentFolder, names: Sequence[str], _: Client) -> None:
     """A server saw the schedules a day and a half ago, so that one fire of each was missed, which the next one makes up
     for."""
@@ -245,6 +271,7 @@ WAYS = {
     "restart": Way(_queue, served=False),
     "http": Way(_request, TriggerKind.API),
     "message": Way(_say, TriggerKind.API),
+    "agent": Way(_call, TriggerKind.AGENT),
     "webhook": Way(_deliver, TriggerKind.WEBHOOK, '{type: webhook, secret: "${HOOK_SECRET}"}'),
     "watch": Way(_save, TriggerKind.WATCH, "{type: watch, paths: [box/*.new], debounce: 1s}"),
     "schedule": Way(_miss, TriggerKind.SCHEDULE, "{type: schedule, every: 1d}", served=False),
@@ -300,6 +327,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
     table = Table(AgentFolder(tmp_path_factory.mktemp("ways") / "ws"))
     table.folder.tools("leaving", LEAVING)
     table.folder.file(".env", "BARE_LOGIN=a-login-of-tests\nSHOP_LOGIN=another-login\n")
+    table.folder.agent("called", [{"calls": [WRITE]}, ENDED])
     table.write_agents(triggered=False)
     table.start(served=False, triggered=False)
     table.write_agents(triggered=True)
@@ -322,7 +350,8 @@ def test_a_setting_holds(table: Table, setting: str, way: str) -> None:
     assert (execution.error or "").startswith(expected.error)
     assert bool(execution.error) is bool(expected.error)
     assert outcomes(folder, execution) == list(expected.outcomes)
-    assert [request.kind for request in folder.requests(execution.id)] == list(expected.asked)
+    with folder.store() as store:
+        assert [request.kind for request in store.requests(execution.id, family=True)] == list(expected.asked)
     written = folder.path / f"boxes/{execution.agent}/written.txt"
     assert written.exists() is expected.written
     assert not (folder.path / "boxes/written.txt").exists()

@@ -100,10 +100,18 @@ class World:
         self.workspace = workspace
         (workspace / "agents/_config/tools").mkdir(parents=True)
         (workspace / "agents/_config/scripts").mkdir()
-        (workspace / "agents/worker.md").write_text(_AGENT)
         (workspace / "agents/_config/tools/effects.py").write_text(_TOOLS)
-        (workspace / "agents/_config/scripts/worker.yaml").write_text(_SCRIPT)
+        for name, (text, script) in self.agents().items():
+            (workspace / f"agents/{name}.md").write_text(text)
+            (workspace / f"agents/_config/scripts/{name}.yaml").write_text(script)
         self.cli = Cli(workspace)
+
+    agent = "worker"
+    """The agent that is run."""
+
+    def agents(self) -> dict[str, tuple[str, str]]:
+        """The text and the script of each agent."""
+        return {"worker": (_AGENT, _SCRIPT)}
 
     @property
     def checkpoints(self) -> Path:
@@ -123,7 +131,7 @@ class World:
             return None
         store = self.store()
         try:
-            found = store.executions(limit=1)
+            found = store.executions(ids=[ExecutionId(1)])
             return found[0].status if found else None
         finally:
             store.close()
@@ -156,18 +164,18 @@ class World:
     def open_requests(self) -> list[Request]:
         store = self.store()
         try:
-            return [request for request in store.requests(ExecutionId(1)) if request.open]
+            return [request for request in store.requests(ExecutionId(1), family=True) if request.open]
         finally:
             store.close()
 
     def respond(self, request: Request, **kill: Any) -> Finished:
         """Answers a request in the way that belongs to it: the same each time it is asked."""
-        return self.cli("respond", str(request.execution_id), "--request", request.id, *_flags(request), **kill)
+        return self.cli("respond", str(request.root.execution_id), "--request", request.id, *_flags(request), **kill)
 
     def step(self, **kill: Any) -> Finished:
         """The next process of the story: `run`, then one that answers the oldest open request, as often as there is one."""
         return (
-            self.cli("run", "worker", **kill)
+            self.cli("run", self.agent, **kill)
             if self.status() is None
             else self.respond(self.open_requests()[0], **kill)
         )
@@ -184,7 +192,7 @@ class World:
             for _ in range(40):
                 status = self.status()
                 if status is None:
-                    workspace.run("worker")
+                    workspace.run(self.agent)
                 elif status.final:
                     return status
                 elif status is Status.WAITING:
@@ -267,8 +275,8 @@ class World:
 class Story:
     """The execution of a World from its start to its end, one process after the other, and what each of them found."""
 
-    def __init__(self, folder: Path) -> None:
-        self._world = World(folder / "ws")
+    def __init__(self, folder: Path, kind: type[World] = World) -> None:
+        self._world = kind(folder / "ws")
         self._found: list[Snapshot] = []
         self.writes: list[int] = []
         """How many write statements each process made."""
