@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from agent_md.tools.builtin import BUILTIN_NAMES
+from agent_md.tools.syntax_trees import syntax_tree
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -46,7 +47,7 @@ def _tool_names(path: Path) -> set[str]:
     try:
         if path.stat().st_size > _LARGEST:
             return set()
-        tree = ast.parse(path.read_bytes())
+        tree = syntax_tree(path.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError):
         return set()
     return {name for node in ast.walk(tree) for name in _named_by(node)}
@@ -89,7 +90,7 @@ def _variable(made: type) -> str:
 def awaited_requests(source: bytes) -> list[tuple[int, str]]:
     """Requests of the SDK that a module awaits, which gives an error after the human has answered: lines and names."""
     try:
-        tree = ast.parse(source)
+        tree = syntax_tree(source)
     except (SyntaxError, ValueError, RecursionError):  # told by who imports it
         return []
     nodes = list(ast.walk(tree))
@@ -128,7 +129,7 @@ def asks_for_sandbox(source: Source) -> bool:
 @lru_cache(maxsize=512)
 def _declares_sandbox(data: bytes) -> bool:
     try:
-        tree = ast.parse(data)
+        tree = syntax_tree(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     names = {"tool_options"}

@@ -42,7 +42,7 @@ def belongs_to_folder(top: str, importer: str) -> bool:
 def imports_of(data: bytes, module: str, *, is_package: bool) -> Imports:
     """The imports of the module with this source and dotted name; none if it does not compile."""
     try:
-        tree = ast.parse(data)
+        tree = syntax_tree(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return Imports()
     package = module if is_package else module.rpartition(".")[0]

@@ -51,7 +51,8 @@ class FamilyWorld(World):
             calls = {member.agent: store.calls(member.id) for member in family}
         finally:
             store.close()
-        assert sorted(member.agent for member in family) == ["coordinator", "left", "right"]
+        told = [call.result for call in calls["coordinator"]]
+        assert sorted(member.agent for member in family) == ["coordinator", "left", "right"], told
         assert {member.status for member in family} == {Status.SUCCESS}, family
         left, right, _ = calls["coordinator"]
         assert (left.result, right.result) == ("Left.", "Right.")
