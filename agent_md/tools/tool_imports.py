@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from agent_md.tools.syntax_trees import syntax_tree
+
 __all__ = ["Imports", "belongs_to_folder", "imports_of", "parents"]
 
 _LOADERS = frozenset({"imp", "importlib", "pkgutil", "runpy", "zipimport"})
