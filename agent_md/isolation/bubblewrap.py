@@ -49,9 +49,9 @@ class View:
     shown: tuple[Path, ...] = ()
 
 
-def isolation_problem() -> str | None:
+def isolation_problem(platform: str = sys.platform) -> str | None:
     """Why no process can be isolated here, and what to do about it; None if it can."""
-    if not sys.platform.startswith("linux"):
+    if not platform.startswith("linux"):
         return (
             "sandboxed processes need bubblewrap, which is for Linux only; run the agent on Linux, or without `sandbox`"
         )
