@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from agent_md.agents.files import touched_lately
 from agent_md.agents.placeholders import Prompt, render
 from agent_md.agents.registry import AgentEntry
-from agent_md.agents.rules import hides
+from agent_md.agents.rules import asks_to_read, hides
 from agent_md.agents.spec import AgentSpec, SandboxSettings
 from agent_md.errors import AgentFileInvalid, UsageError
 from agent_md.executions.days import local_midnight
@@ -212,7 +212,13 @@ class Assembly:
         from agent_md.tools.sandboxed_tool import ToolSandbox
 
         files, http = self.sandbox(spec), HttpRequest(spec, self._http_access(spec), self.tool_threads)
-        tools = builtin_tools(files, http, lambda path: hides(spec, path), self.tool_threads)
+        tools = builtin_tools(
+            files,
+            http,
+            lambda path: hides(spec, path),
+            self.tool_threads,
+            unread=lambda path: asks_to_read(spec, path),
+        )
         for group in [[module] for module in spec.tools] if lenient else [list(spec.tools)]:
             try:
                 tools += load_custom_tools(

@@ -38,6 +38,7 @@ __all__ = [
     "RuleInvalid",
     "Verdict",
     "argument_text",
+    "asks_to_read",
     "concerns",
     "decide",
     "glob_fits",
@@ -222,6 +223,13 @@ def hides(spec: AgentSpec, path: str) -> bool:
     effects = Effects(reads=(Place(path),), writes=())
     calls = [_Call(tool, {}, (path,), effects=effects) for tool in ("file_read", "file_glob")]
     return any(_first(rules, call)[0] is Match.YES for call in calls)
+
+
+def asks_to_read(spec: AgentSpec, path: str) -> bool:
+    """Whether `file_read` of the file with this subject is refused, or asks first."""
+    effects = Effects(reads=(Place(path),), writes=())
+    verdict = decide(spec, _READ, {"path": path}, (path,), requires_approval=False, effects=effects)
+    return verdict.decision is not Decision.RUN or hides(spec, path)
 
 
 def has_effect_rules(spec: AgentSpec) -> bool:

@@ -6,6 +6,7 @@ from agent_md.tools.ask_user import AskUser
 from agent_md.tools.ask_user_question import AskUserQuestion
 from agent_md.tools.base import Tool, declared_digest
 from agent_md.tools.file_changes import FileDelete, FileEdit, FileMove, FileWrite
+from agent_md.tools.file_search import FileSearch
 from agent_md.tools.files import FileRead
 from agent_md.tools.globbing import FileGlob, Hidden, nothing_hidden
 from agent_md.tools.http_request import HttpRequest
@@ -17,10 +18,15 @@ __all__ = ["BUILTIN_NAMES", "RESERVED_NAMES", "builtin_tools", "declared_digests
 
 _FILE_TOOLS = (FileRead, FileWrite, FileEdit, FileMove, FileDelete)
 
+_FINDING_TOOLS = (FileGlob, FileSearch)
+
 _ASKING_TOOLS = (AskUser, AskUserQuestion)
 
 BUILTIN_NAMES: frozenset[str] = frozenset(
-    {*(tool.name for tool in _FILE_TOOLS), FileGlob.name, *(tool.name for tool in _ASKING_TOOLS), HttpRequest.name}
+    {
+        *(tool.name for tool in (*_FILE_TOOLS, *_FINDING_TOOLS, *_ASKING_TOOLS)),
+        HttpRequest.name,
+    }
 )
 """The tools of `builtin_tools`."""
 
@@ -42,13 +48,21 @@ one is refused."""
 
 def declared_digests() -> dict[str, str]:
     """Of the tools of `builtin_tools`, by name."""
-    return {tool.name: declared_digest(tool) for tool in (*_FILE_TOOLS, FileGlob, *_ASKING_TOOLS, HttpRequest)}
+    tools = (*_FILE_TOOLS, *_FINDING_TOOLS, *_ASKING_TOOLS, HttpRequest)
+    return {tool.name: declared_digest(tool) for tool in tools}
 
 
 def builtin_tools(
-    sandbox: Sandbox, http: HttpRequest, hidden: Hidden = nothing_hidden, threads: ToolThreads | None = None
+    sandbox: Sandbox,
+    http: HttpRequest,
+    hidden: Hidden = nothing_hidden,
+    threads: ToolThreads | None = None,
+    *,
+    unread: Hidden | None = None,
 ) -> list[Tool]:
-    """The file tools of one sandbox, those that ask, and `http`. `file_glob` leaves out the files whose subject is `hidden`;
-    `threads` are what the work with files is done on."""
+    """The file tools of one sandbox, those that ask, and `http`. `file_glob` leaves out the files whose subject is `hidden`,
+    `file_search` those that are `unread`, or hidden if nothing is said of that; `threads` are what the work with files is
+    done on."""
     tools: list[Tool] = [tool(sandbox, threads) for tool in _FILE_TOOLS]
-    return [*tools, FileGlob(sandbox, hidden, threads), *(tool() for tool in _ASKING_TOOLS), http]
+    finding = (FileGlob(sandbox, hidden, threads), FileSearch(sandbox, unread or hidden, threads))
+    return [*tools, *finding, *(tool() for tool in _ASKING_TOOLS), http]

@@ -20,7 +20,7 @@ from agent_md.tools.forbidden import ForbiddenPlaces
 from agent_md.tools.sandbox import Resolved, Root, Sandbox, shown_path
 from agent_md.tools.threads import ToolThreads
 
-__all__ = ["FileGlob", "FileSearch", "Hidden", "PathPattern", "nothing_hidden", "rule_glob"]
+__all__ = ["FileGlob", "FileWalk", "Hidden", "PathPattern", "nothing_hidden", "path_pattern", "rule_glob"]
 
 Hidden = Callable[[str], bool]
 """Whether the file with this subject is left out of what is found."""
@@ -54,19 +54,19 @@ class FileGlob(FileTool):
         self._hidden = hidden
 
     def subjects(self, args: dict[str, Any]) -> tuple[str, ...]:
-        return (str(self._pattern(args)),)
+        return (str(path_pattern(self._sandbox, args["pattern"])),)
 
     def effects(self, args: dict[str, Any]) -> Effects:
-        pattern = rule_glob(str(self._pattern(args)))
+        pattern = rule_glob(str(path_pattern(self._sandbox, args["pattern"])))
         return Effects(reads=(Place(pattern, any_of=True, leaves_out=True),), writes=())
 
     def plan(self, args: dict[str, Any]) -> Plan:
         roots = [str(root.path) for root in self._sandbox.roots()]
-        self._pattern(args)
+        path_pattern(self._sandbox, args["pattern"])
         return Plan(digest=action_digest(self.name, args, *roots), preview=Preview(resolved=", ".join(roots)))
 
     def perform(self, args: dict[str, Any], plan: Plan, commit: Commit) -> str:
-        search = FileSearch(self._sandbox, self._pattern(args))
+        search = FileWalk(self._sandbox, path_pattern(self._sandbox, args["pattern"]))
         found: list[str] = []
         for path in (file.subject for file in search):
             if self._hidden(path):
@@ -80,16 +80,17 @@ class FileGlob(FileTool):
             )
         return "\n".join(found) or f"No files match {shown_path(args['pattern'])}"
 
-    def _pattern(self, args: dict[str, Any]) -> PathPattern:
-        pattern = args["pattern"]
-        parts = [part for part in pattern.split("/") if part not in ("", ".")]
-        if pattern.startswith(("/", "~")) or ".." in parts or "\0" in pattern or len(pattern) > 1000:
-            raise self._sandbox.refusal(pattern)
-        found = PathPattern(self._sandbox.without_braces(parts, pattern))
-        aliases = [root.alias for root in self._sandbox.roots() if root.alias is not None]
-        if aliases and not any(found.step(found.start, alias) for alias in aliases):
-            raise self._sandbox.refusal(pattern)
-        return found
+
+def path_pattern(sandbox: Sandbox, pattern: str) -> PathPattern:
+    """A pattern of a call. Raises ToolError for one that leads out of the sandbox."""
+    parts = [part for part in pattern.split("/") if part not in ("", ".")]
+    if pattern.startswith(("/", "~")) or ".." in parts or "\0" in pattern or len(pattern) > 1000:
+        raise sandbox.refusal(pattern)
+    found = PathPattern(sandbox.without_braces(parts, pattern))
+    aliases = [root.alias for root in sandbox.roots() if root.alias is not None]
+    if aliases and not any(found.step(found.start, alias) for alias in aliases):
+        raise sandbox.refusal(pattern)
+    return found
 
 
 def rule_glob(pattern: str) -> str:
@@ -141,7 +142,7 @@ class PathPattern:
         return frozenset(states)
 
 
-class FileSearch:
+class FileWalk:
     """One walk through all roots; gives the files in the order of their names, files before folders.
 
     `stopped`: there were too many names to look at all, or it took too long. `folders`: those that were looked into.

@@ -12,7 +12,7 @@ from agent_md.agents.spec import Trigger
 from agent_md.errors import ToolError
 from agent_md.ports.clock import Clock
 from agent_md.tools.forbidden import real_path
-from agent_md.tools.globbing import FileSearch, PathPattern
+from agent_md.tools.globbing import FileWalk, PathPattern
 from agent_md.tools.pinned_path import ABSENT, PinnedPath, open_pinned
 from agent_md.tools.sandbox import Resolved, Root, Sandbox
 
@@ -78,7 +78,7 @@ class WatchedFiles:
         )
         for text in self._trigger.paths:
             for parts in self._patterns(text):
-                search = FileSearch(self._sandbox, PathPattern(parts), passed_by=ignored)
+                search = FileWalk(self._sandbox, PathPattern(parts), passed_by=ignored)
                 files |= {file.subject: found for file in search if (found := _found(file)) is not None}
                 folders.update(search.folders)
                 stopped = stopped or search.stopped

@@ -65,7 +65,7 @@ every_change = pytest.mark.parametrize("name", CHANGES)
 def test_the_names(tools: dict[str, Tool]) -> None:
     assert set(tools) == BUILTIN_NAMES
     assert BUILTIN_NAMES < RESERVED_NAMES
-    assert {name for name, tool in tools.items() if tool.options.read_only} == {"file_read", "file_glob"}
+    assert {name for name, tool in tools.items() if tool.options.read_only} == {"file_read", "file_glob", "file_search"}
 
 
 class TestArguments:
