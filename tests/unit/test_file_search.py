@@ -16,6 +16,7 @@ from agent_md.executions.states import Decision
 from agent_md.tools.builtin import builtin_tools
 from agent_md.tools.globbing import nothing_hidden
 from tests.support.file_sandbox import sandbox_on
+from tests.support.requests import http_request
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def search(folder: Path, pattern: str, *, unread: Callable[[str], bool] = nothing_hidden, **more: object) -> list[str]:
-    tools = {tool.name: tool for tool in builtin_tools(sandbox_on(folder), unread=unread)}
+    tools = {tool.name: tool for tool in builtin_tools(sandbox_on(folder), http_request(), unread=unread)}
     args = tools["file_search"].validate({"pattern": pattern, **more})
     return asyncio.run(tools["file_search"].run(args, tools["file_search"].plan(args))).splitlines()
 
@@ -111,7 +112,7 @@ def test_nothing_outside_is_searched(folder: Path, files: str) -> None:
 
 
 def test_only_declared_paths_are_searched(folder: Path) -> None:
-    tools = {tool.name: tool for tool in builtin_tools(sandbox_on(folder, [PathMount("code", "src")]))}
+    tools = {tool.name: tool for tool in builtin_tools(sandbox_on(folder, [PathMount("code", "src")]), http_request())}
     args = tools["file_search"].validate({"pattern": "(?i)two"})
     found = asyncio.run(tools["file_search"].run(args, tools["file_search"].plan(args))).splitlines()
     assert found == ["code/main.py:2: TWO = 2", "code/deep/x.py:1: two"]
@@ -138,7 +139,7 @@ def test_what_may_not_be_read_or_not_unasked_is_left_out(folder: Path, rules: di
 
 def test_a_rule_over_reads_asks_for_a_search_that_may_reach_its_files(folder: Path) -> None:
     spec = AgentSpec("worker", "Work.", ModelRef("script", "worker"), confirm=("read(secret/*)",))
-    tool = next(tool for tool in builtin_tools(sandbox_on(folder)) if tool.name == "file_search")
+    tool = next(tool for tool in builtin_tools(sandbox_on(folder), http_request()) if tool.name == "file_search")
 
     def decision(**args: str) -> Decision:
         valid = tool.validate({"pattern": "x", **args})
