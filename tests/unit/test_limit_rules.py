@@ -10,9 +10,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from agent_md.agents.spec import RunSettings
 from agent_md.errors import LimitReached
-from agent_md.executions.execution import Usage
+from agent_md.executions.execution import Spent, Usage
 from agent_md.executions.spending import Account, Budget, DayLimit, Scope, Spending, judge, mark_passed
-from agent_md.graph.limits import check_before_model_call, count_calls
+from agent_md.graph.limits import check_before_model_call, check_spent
 
 START: list[BaseMessage] = [SystemMessage("Work."), HumanMessage("Begin.")]
 
@@ -29,9 +29,10 @@ def exchange(*results: tuple[str, str], tool: str = "file_read", status: str = "
 FAILED = exchange(("a", "Error: gone"))
 
 
-def reason(messages: list[BaseMessage], usage: Usage | None = None, **settings: Any) -> str | None:
+def reason(messages: list[BaseMessage], usage: Usage | None = None, calls: int = 0, **settings: Any) -> str | None:
     try:
-        check_before_model_call(RunSettings(**settings), usage or Usage(), [*START, *messages])
+        check_spent(RunSettings(**settings), Spent(usage or Usage(), calls))
+        check_before_model_call(RunSettings(**settings), [*START, *messages])
     except LimitReached as error:
         return str(error)
     return None
@@ -43,17 +44,12 @@ def test_nothing_ends_a_fresh_execution() -> None:
 
 @pytest.mark.parametrize(("count", "ends"), [(4, False), (5, False), (6, True)])
 def test_tool_calls(count: int, ends: bool) -> None:
-    done = exchange(*((str(n), "ok") for n in range(count)), status="success")
-    assert (reason(done, max_tool_calls=5) is not None) is ends
+    assert (reason([], calls=count, max_tool_calls=5) is not None) is ends
 
 
-def test_calls_before_the_last_human_message_are_history() -> None:
-    messages = [*START, *exchange(("a", "x"), ("b", "x")), AIMessage("Done."), HumanMessage("More."), *FAILED]
-    assert count_calls(messages) == 1
-
-
-def test_a_call_that_lost_its_result_counts() -> None:
-    assert count_calls([*START, *exchange(("a", "x"), ("b", "x"))[:2]]) == 2
+def test_a_limit_of_another_execution_is_named() -> None:
+    with pytest.raises(LimitReached, match="max_tool_calls of boss is 5, and it and those it called asked for 6"):
+        check_spent(RunSettings(max_tool_calls=5), Spent(calls=6), " of boss")
 
 
 @pytest.mark.parametrize(("used", "ends"), [(99, False), (100, True), (101, True)])
