@@ -147,8 +147,8 @@ class Assembly:
         )
 
     def redactor(self, spec: AgentSpec | None) -> Redactor:
-        """What takes the secrets of an agent out of whatever is stored, shown, logged and sent; None = those of no agent.
-        Secrets of a `.env` that is broken are unknown."""
+        """Masks the secrets of an agent in everything that is stored, shown, logged and sent; None = without those of
+        an agent. Secrets of an invalid `.env` are unknown."""
         of_servers = self.mcp.secrets() if spec is not None and spec.mcp else {}
         own = [] if spec is None else [secret.name for secret in spec.secrets]
         named = self.secret_values.known(own, of_servers)

@@ -30,8 +30,8 @@ Layer = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """What one file says: the values that can be used, what is wrong (one line a mistake, empty if nothing is), and
-    which of its keys are those of another program."""
+    """The content of one file: the valid values, the errors (one line each, empty if there are none), and the keys that
+    belong to another program."""
 
     values: Layer = field(default_factory=dict)
     mistakes: str = ""

@@ -26,11 +26,11 @@ __all__ = ["drift_of", "drift_of_grants", "spec_drift"]
 def drift_of(
     requests: Collection[Request], store: Store, registry: Registry, source_of: Callable[[str], Source]
 ) -> dict[RequestId, tuple[Drift, ...]]:
-    """What has drifted for each of the requests. Files are looked at once, however many requests there are.
-    `source_of` gives the source of a tool module, or raises ModuleUnusable.
+    """What has drifted for each of the requests. Reads each file once. `source_of` returns the source of a tool module,
+    or raises ModuleUnusable.
 
-    A tool counts only while its request is open: then an answer would be given to another source than the one shown.
-    """
+    The tool is compared only while its request is open, because only then an answer would apply to a source that was
+    not shown."""
     executions = store.executions(ids={request.execution_id for request in requests})
     look = _Look(store, registry, source_of)
     specs = {execution.id: look.at_spec(execution) for execution in executions}
@@ -58,7 +58,7 @@ def spec_drift(started: AgentSpec, now: AgentSpec | None) -> tuple[Drift, ...]:
 
 
 def _changed(started: AgentSpec, now: AgentSpec) -> tuple[Drift, ...]:
-    """What the spec was made of that is not the same now."""
+    """The sources of the spec that have changed."""
     if started.origin is None or now.origin is None:
         return (Drift.AGENT_FILE,)
     parts = [Drift.AGENT_FILE] if started.origin.file != now.origin.file else []

@@ -225,8 +225,8 @@ class AnswerConflict(AgentmdError):
 
 
 class AnswerRetracted(AnswerConflict):
-    """The answer to the request was retracted, by `retracted_by` at `retracted_at`, and the question is asked anew as the
-    request `replaced_by`. `outcome` is `retracted`; who answered, and when, is said of the retracted answer."""
+    """The answer to the request was retracted, by `retracted_by` at `retracted_at`, and the request `replaced_by` asks
+    again. `outcome` is `retracted`; `answered_by` and `answered_at` belong to the retracted answer."""
 
     def __init__(
         self,
@@ -320,7 +320,7 @@ class StoreReadOnly(StoreError):
 
 
 class StoreBusy(StoreReadOnly):
-    """Another process holds the database and does not come to an end; the message names it."""
+    """Another process holds the database and does not finish; the message names it."""
 
 
 class OpenFilesLimit(StoreReadOnly):
@@ -336,12 +336,11 @@ class ClaimLost(AgentmdError):
 
 
 class CallClosed(ClaimLost):
-    """The call was ended meanwhile: what its tool goes on with begins no step and opens no request."""
+    """The call was ended meanwhile: its tool can start no further step and open no request."""
 
 
 class GrantLapsed(AgentmdError):
-    """The grant that let a call run unasked does not hold any more for it, since it was revoked or the tool was changed
-    before the call began: it did not begin."""
+    """The grant that allowed a call was revoked, or the tool changed, before the call started. The call did not start."""
 
 
 class CancelRequested(AgentmdError):
@@ -369,7 +368,7 @@ class WorkTimeout(AgentmdError):
 
 
 class ToolError(AgentmdError):
-    """A tool could not do what was asked; the model is told this text and goes on."""
+    """A tool failed; the model is told this text and continues."""
 
 
 class InvalidArguments(ToolError):

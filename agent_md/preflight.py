@@ -63,7 +63,7 @@ class Preflight:
         return found + self._unknown_rules(spec, tools, listings)
 
     def problems_without_tools(self, spec: AgentSpec) -> list[UsageError]:
-        """What would keep an agent from running, so far as it is seen at once: model and key, limits, variables."""
+        """The problems of an agent that can be found without loading its tools: model and key, limits, variables."""
         found: list[UsageError] = []
         for check in (self._check_model, self._check_price, self._check_prompt, self._check_agents):
             try:

@@ -27,7 +27,7 @@ _MARK = re.compile(r"\[secret (\w+)\]")
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a variable of this name holds a secret, as far as a name tells."""
+    """Whether a variable holds a secret, judged by its name."""
     return name.upper().endswith(_ENDINGS)
 
 

@@ -136,7 +136,7 @@ class Settings:
     allow_state_on: tuple[str, ...]
     """Types of file systems that hold state besides the local ones that are known."""
     redact_except: tuple[str, ...]
-    """Variables that hold no secret, whatever their names say."""
+    """Variables that hold no secret, whatever their names are."""
     user_config: Path
     dotenv_file: DotenvFile = field(repr=False, compare=False)
     environ: Mapping[str, str] = field(repr=False)
@@ -246,8 +246,7 @@ def load_settings(
 
 
 def users_terminal(environ: Mapping[str, str], home: Path) -> TerminalSettings:
-    """What the user's own config says of the terminal, for a command without a workspace; what is wrong in it is left
-    out."""
+    """The terminal settings of the user's own config, for a command without a workspace; invalid values are ignored."""
     values = read_config(_user_config(environ, home), of_user=True).values
     return TerminalSettings(**_below({**_dotted("terminal", TerminalSettings()), **values}, "terminal"))
 

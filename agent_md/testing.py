@@ -113,8 +113,8 @@ def reply(response: Any, message: str = "") -> Reply:
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """What became of one call. `result` is what the model would be told, and `outcome` how the call ended; both are None
-    while it waits for an answer that no reply gave."""
+    """The result of one call. `result` is the text for the model, and `outcome` how the call ended; both are None while
+    it waits for an answer that no reply gave."""
 
     result: str | None
     outcome: CallOutcome | None

@@ -23,7 +23,7 @@ _LONGEST = 64
 
 
 class Subjects(Enum):
-    """What patterns are matched against: subjects, such as paths; the arguments; or these, as far as they can be told."""
+    """What patterns are matched with: subjects, such as paths; arguments; or subjects that are only partly known."""
 
     SUBJECTS = auto()
     ARGUMENTS = auto()

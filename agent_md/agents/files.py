@@ -44,7 +44,7 @@ def read_file(path: Path, limit: int) -> bytes:
 
 
 def file_stamp(path: Path) -> tuple[int, int, int] | None:
-    """What changes when a file is written or replaced; None for what cannot be looked at."""
+    """A value that changes when a file is written or replaced; None if the file cannot be inspected."""
     try:
         found = path.stat()
     except OSError:

@@ -89,7 +89,7 @@ def trigger_of(top: Section) -> Trigger:
 
 
 def read_trigger(section: Section) -> Trigger:
-    """What starts the agent; `manual` if nothing is said."""
+    """The trigger of the agent; `manual` without one."""
     kind = section.word("type", tuple(_TRIGGER_KEYS), None)
     keys: dict[str, str] = {}
     for name, known in _TRIGGER_KEYS.items():

@@ -71,7 +71,7 @@ _ELSEWHERE = {key: f"settings.{key}" for key in SETTINGS} | {
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What an agent file gives: a spec, or else what is wrong with it, and its name if that can be read."""
+    """A parsed agent file: its spec, or its errors, and its name if that can be read."""
 
     spec: AgentSpec | None
     name: str | None

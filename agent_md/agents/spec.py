@@ -112,7 +112,7 @@ class NotifyTarget:
 
 @dataclass(frozen=True, slots=True)
 class SpecOrigin:
-    """What a spec was made of: SHA-256 of its agent file, and of the defaults for all agents."""
+    """The sources of a spec: SHA-256 of its agent file, and of the defaults for all agents."""
 
     file: str
     defaults: str

@@ -94,10 +94,10 @@ def _is_held(state_dir: Path) -> bool:
 
 
 def left_behind(state_dir: Path, system: System = SYSTEM) -> str:
-    """What to do about processes that hold the lock of a server that has ended; "" if there are none.
+    """Instructions about processes that still hold the lock of a server that has ended; "" if there are none.
 
-    A fork that does not run Python's hooks, of a C library say, has the lock too, and keeps it beyond the server's death.
-    """
+    Forks that do not run Python's hooks, such as those of C libraries, inherit the lock and keep it after the server's
+    death."""
     try:
         pid, _, start = read_private(_lock_path(state_dir)).strip().partition(" ")
         if not pid.isdecimal() or not start or system.start_of(int(pid)) == start:

@@ -63,8 +63,8 @@ class ServerContext:
         return self.app.store
 
     async def aside(self, function: Callable[[], T]) -> T:
-        """What the function gives or raises, run on a thread: whatever reads files of others or loads their tools may take
-        long, and nothing else must wait for it."""
+        """Runs the function on a thread, and returns its result or raises its exception. For everything that reads
+        files of others or loads their tools, since this may be slow and must not block the event loop."""
         return await self.app.assembly.tool_threads.aside(function)
 
     async def registry(self) -> Registry:

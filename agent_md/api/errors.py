@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Turns every error of ours into its status; anything else into a 500 that tells nothing of the inside."""
+    """Maps our errors to their statuses, and all others to 500 without internal details."""
     app.add_exception_handler(AgentmdError, _ours)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(Exception, _unforeseen)

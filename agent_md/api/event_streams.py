@@ -57,7 +57,7 @@ async def execution_stream(
 
 
 def told(event: Event, line: dict[str, Any], pieces: DeltaStream | None) -> list[bytes]:
-    """What tells a stored event: `line`, and before a message the rest of its pieces."""
+    """The messages for a stored event: `line`, and before it the rest of the message's pieces."""
     rest = pieces.news(turn_of(event)) if event.type is EventType.AI and pieces is not None else ()
     return [*rest, sse_message(str(event.type), line, event.seq)]
 

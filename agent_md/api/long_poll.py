@@ -21,8 +21,9 @@ _LOOK_S = 10.0
 
 
 async def while_running(context: ServerContext, found: Session, timeout: float | None, request: Request) -> Session:
-    """The session as soon as it is not `running` any more; as it is then after `timeout` seconds, when the client has
-    left, and when the server stops. Raises UnknownSession once it is deleted, also if there is another one of its id."""
+    """The session as soon as it is not `running` any more. After `timeout` seconds, when the client has disconnected,
+    and when the server stops, the session in its current state. Raises UnknownSession once it is deleted, even if
+    another one has its id."""
     end = math.inf if timeout is None else time.monotonic() + timeout
     with context.counted_stream():
         async with _departure(request) as left:

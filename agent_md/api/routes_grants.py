@@ -44,7 +44,8 @@ async def revoke(
     grant_id: _Id,
     by: Annotated[str | None, Query(description="Who revokes it; recorded as `http:NAME`.")] = None,
 ) -> dict[str, Any]:
-    """Ends it for calls of later messages, and for those that have not begun. One that has ended is left as it is."""
+    """Ends the grant for calls of later messages and for calls that have not started. A grant that has ended does not
+    change."""
     name = _LOCAL if by is None else client_name("http", by)
     (shape,) = await _shapes(context, [context.store.grants.revoke(GrantId(grant_id), by=name)])
     return shape

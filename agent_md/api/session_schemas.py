@@ -154,7 +154,7 @@ class Resume(RequestBody):
 
 
 class Preview(Open):
-    """What a call would do. What it lacks is left out, except `resolved`."""
+    """The effect of a call. Missing values are left out, except `resolved`."""
 
     resolved: str | None = Field(description="The path that the call means.")
     diff: str | None = Field(default=None, description="What would change in the file.")

@@ -95,7 +95,7 @@ class _Turns:
         self._resumed = False  # of the turns that begin later nothing was told before
 
     async def told(self, event: Event) -> list[bytes]:
-        """What tells an event, in order."""
+        """The messages for an event, in order."""
         turn = event.execution_id
         line = await event_line(self._context, self._store.execution(turn), event)
         if event.type is EventType.INTERRUPT:

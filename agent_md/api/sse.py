@@ -33,7 +33,8 @@ def sse_message(event: str, data: dict[str, Any], number: int | None = None) -> 
 
 
 def position(last_event_id: str | None, known: Callable[[int], bool]) -> tuple[int | None, bool]:
-    """The event after which a client goes on, None without one, and whether it must be told that it starts anew."""
+    """The event after which a client continues, None without one, and whether the client must be told that the stream
+    starts again."""
     if last_event_id is None or last_event_id == "":
         return None, False
     if last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 19 and known(int(last_event_id)):
@@ -77,7 +78,7 @@ class DeltaStream:
         self._joined = self._texts[0] if self._texts and self._texts[0].pieces else None
 
     def news(self, upto: int | None = None) -> Iterator[bytes]:
-        """What came since, of the messages up to `upto`, which is about to be told whole, or of all."""
+        """The pieces since the last call: of the messages up to `upto`, which is about to be sent whole, or of all."""
         while self._texts and (upto is None or self._texts[0].turn <= upto):
             yield from self._of(self._texts[0])
             if upto is None and len(self._texts) == 1:

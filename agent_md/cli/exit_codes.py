@@ -8,7 +8,7 @@ from agent_md.executions.states import Status
 __all__ = ["CUT", "EXIT_OF", "GIVEN_BACK", "INTERRUPTED", "WAITING", "exit_code"]
 
 GIVEN_BACK = 1
-"""The process could not go on well and gave the execution back; `resume` goes on with it."""
+"""The process stopped driving and returned the execution to the queue; `resume` continues it."""
 
 WAITING = 3
 """An execution is left waiting for an answer."""

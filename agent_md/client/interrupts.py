@@ -44,7 +44,7 @@ def as_request(interrupt: Interrupt, agent: str) -> Request:
 
 
 def _preview(given: Any) -> Preview | None:
-    """What there is of a preview that is one of ours."""
+    """The known fields of a preview."""
     if not isinstance(given, dict):
         return None
     texts = {name: given[name] for name in ("resolved", "diff", "type") if isinstance(given.get(name), str)}

@@ -180,8 +180,8 @@ class SessionsClient:
         await self._request("POST", f"{_path(session_id)}/resume", {"interrupt_id": interrupt_id, "value": value})
 
     async def beside(self, path: str) -> Any:
-        """What the server of agentmd tells at a path that is none of sessions. Raises RequestRefused with 404 where the
-        server is another one."""
+        """The response of the agentmd server for a path outside of sessions. Raises RequestRefused with 404 for other
+        servers."""
         return await self._request("GET", path, base=server_of(self._base)[0])
 
     async def close(self) -> None:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 _POLL_S = 30.0
 _HELD_S = 1.0
-"""A server that holds a poll for less may not hold polls at all: then there is a pause before the next one."""
+"""A server that answers a long poll faster than this may not support long polls; then the next one is delayed."""
 _PATIENCE_S = 300.0
 """How long a server may be unreachable."""
 
@@ -121,7 +121,7 @@ class SessionTurns:
         *,
         unless: Callable[[ServerUnreachable], bool] = lambda _: False,
     ) -> T:
-        """What the attempt gives, made again while the server is unreachable. Once may be an accident, and is not told."""
+        """The result of the attempt, repeated while the server is unreachable. The first failure is not reported."""
         failures, delays = 0, retry_delays()
         while True:
             try:

@@ -10,9 +10,10 @@ __all__ = ["HandBack"]
 
 
 class HandBack:
-    """One of a process. Whoever finds that the process should not go on asks here, from any thread; whoever drives in it
-    listens. A server gives its executions back as queued, counting no attempt, and starts itself anew under the same
-    process number; a command that drives gives its execution back, says why and how to go on, and ends with 1."""
+    """The request to stop driving; one for each process. Any thread that finds that the process should stop calls
+    `ask`; the code that drives listens. A server returns its executions as queued, without counting an attempt, and
+    restarts itself with the same process number. A command returns its execution, prints why and how to continue,
+    and exits with 1."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -65,10 +65,10 @@ class LocalEngine:
         self._next_look = 0.0
 
     def sweep(self) -> None:
-        """Settles what is overdue, gives back what is held here and not driven, and takes what nobody drives.
+        """Settles overdue requests, releases claims of this process that are not driven, and claims executions that
+        nobody drives.
 
-        Errors of the store are logged, and it is tried again at the next sweep.
-        """
+        Errors of the store are logged, and the next sweep tries again."""
         try:
             if time.monotonic() >= self._next_look:
                 self._look()
@@ -96,8 +96,8 @@ class LocalEngine:
         return self._store.execution(execution_id)
 
     async def stop(self, grace: float, *, hand_over: bool = False) -> None:
-        """Lets what is under way end for `grace` seconds; the rest is cut, and its executions are queued again. With
-        `hand_over` they are queued as soon as nothing of them is in flight, and begin no model call."""
+        """Lets running executions end for `grace` seconds; the others are cut off and queued again. With `hand_over`
+        they are queued as soon as nothing of them is in flight, and start no model call."""
         self._leaving = hand_over
         tasks = {*self._tasks.values(), *self._alone.values()}
         if tasks:

@@ -56,11 +56,10 @@ _OURS = frozenset(
 
 
 def validate_response(request: Request, response: Any) -> tuple[Outcome, Any]:
-    """The outcome and the normalised value of a response. Raises AnswerRefused saying what is expected.
+    """The outcome and the normalised value of a response. Raises AnswerRefused with the expected form.
 
-    The value is what is stored and compared: equal values are the same answer. Edited arguments of a confirm, and what is
-    to be remembered with it, are only checked for their shape here; the rest is for the caller.
-    """
+    The value is stored and compared: equal values are the same answer. Of edited arguments and of `remember`, only the
+    form is checked here; the caller checks the rest."""
     check_json(response)
     match request.kind:
         case RequestKind.CONFIRM:
@@ -128,7 +127,7 @@ def given_by_human(answer: Answer) -> bool:
 
 
 def denial_text(answer: Answer) -> str:
-    """What the model is told of a request that was not granted, in the words clients know."""
+    """The text for the model about a request that was not granted, in the words that clients know."""
     if answer.outcome is Outcome.EXPIRED:
         return f"{DENIED} (timeout)"
     if answer.outcome is Outcome.CANCELLED:
@@ -173,7 +172,7 @@ def _confirm(request: Request, response: Any) -> tuple[Outcome, Any]:
 
 
 def _remember(request: Request, value: dict[str, Any], remember: Any) -> dict[str, str]:
-    """What is to be allowed from now on, as it was said: what is left out, and the rule itself, is for the caller."""
+    """The `remember` of a response, as it was sent; the caller adds defaults and checks the rule."""
     example = f'{{"rule": "…", "scope": "{GrantScope.EXECUTION}", "until": "{DEFAULT_UNTIL}"}}'
     if not isinstance(remember, dict) or not all(isinstance(item, str) for item in remember.values()):
         raise AnswerRefused(f'"remember" is {brief(remember)}, expected an object of texts such as {example}')

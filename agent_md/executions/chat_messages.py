@@ -53,8 +53,9 @@ def stored_message(message: Mapping[str, Any], message_id: str) -> dict[str, Any
 
 
 def human_message(message: Mapping[str, Any], text: str, message_id: str) -> dict[str, Any]:
-    """The stored form of the message that begins a turn; `text` is what the model is told. One of the role `system` is a
-    human one there, which says where it comes from: models know system messages at the beginning only."""
+    """The stored form of the message that starts a turn; `text` is what the model is told. A message of the role
+    `system` is stored as a human one that names its origin, because models accept system messages only at the
+    beginning."""
     if message.get("role") == "system":
         said: dict[str, Any] = {"role": "system", "content": text}
         return {"type": "human", "data": {**_beside(said), "content": f"{_FROM_SYSTEM}\n{text}", "id": message_id}}

@@ -20,7 +20,7 @@ MESSAGE_TARGET = "message"
 
 
 class HookEvent(StrEnum):
-    """What a webhook tells."""
+    """The kinds of events that webhooks report."""
 
     COMPLETED = "turn.completed"
     FAILED = "turn.failed"

@@ -144,7 +144,7 @@ class Execution:
     parked: bool = False
     """Whether it waits, for answers or for children, and nobody drives it."""
     thread: int = 0
-    """Which of its threads is in use: how often one was given up and begun anew."""
+    """The number of its thread in use: how often a thread was abandoned and replaced."""
 
     @property
     def root(self) -> ExecutionId:

@@ -47,7 +47,8 @@ class NewFiring:
     key: str
     due_at: float
     message: str | None = None
-    """What the agent is told; None: as if it were run without a message. That of a webhook is kept until it is decided."""
+    """The message for the agent; None: a run without a message. That of a webhook is kept until the firing is decided.
+    """
     reason: str | None = None
     """Why it is skipped at once; None: it is due."""
     hop: int = 0
@@ -66,8 +67,8 @@ class Firing(NewFiring):
 
 @dataclass(frozen=True, slots=True)
 class TriggerRecord:
-    """What is known of an agent's trigger. `anchor` is when it was first seen as it is now; what came up to `looked_at`
-    has its firings."""
+    """The stored state of an agent's trigger. `anchor` is when it was first seen in its current form; everything up to
+    `looked_at` has its firings."""
 
     anchor: float
     looked_at: float

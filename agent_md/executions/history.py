@@ -27,8 +27,8 @@ _KEPT_AT_END = 1000
 
 
 def window_start(messages: Sequence[dict[str, Any]], limit: int) -> int:
-    """Where the window begins: the last `limit` messages, cut forward to a human one, so that it never begins inside a
-    tool exchange; their number if it is empty."""
+    """The index at which the window starts: the last `limit` messages, moved forward to a human one, so that it never
+    starts inside a tool exchange; the number of messages if it is empty."""
     start = max(0, len(messages) - limit) if limit > 0 else len(messages)
     tail = enumerate(messages[start:], start)
     return next((index for index, message in tail if message["type"] == "human"), len(messages))

@@ -18,11 +18,10 @@ _BRIEF = 80
 
 
 def parse_strictly(text: str, *, line_breaks: bool = False) -> Any:
-    """The value of a JSON text, which may have bare `line_breaks` in its texts, if that is said.
+    """The value of a JSON text, which may have bare `line_breaks` in its strings if allowed.
 
-    Raises ValueError for what is no JSON, for numbers that no JSON number can hold, and for a key that comes twice: of
-    two answers in one, nobody knows which is meant.
-    """
+    Raises ValueError for invalid JSON, for numbers outside the range of JSON, and for repeated keys, since it is not
+    clear which of two values is meant."""
     readers: dict[str, Any] = {"parse_constant": _no_constant, "parse_float": _finite, "object_pairs_hook": _object}
     try:
         return json.loads(text, strict=not line_breaks, **readers)

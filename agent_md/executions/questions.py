@@ -55,7 +55,8 @@ QUESTIONS_SCHEMA: dict[str, Any] = _list_schema(
     },
     required=3,
 )
-"""What a model is told. Unknown fields are refused too; it does not say so, as some providers do not know how."""
+"""The schema for the model. Unknown fields are refused too, but the schema does not say so, as some providers do not
+support that."""
 
 
 def checked_questions(value: Any) -> tuple[dict[str, Any], ...]:

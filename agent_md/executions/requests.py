@@ -77,7 +77,7 @@ class CoveredFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContent:
-    """What a human is asked, by which call. What its kind lacks is None."""
+    """The content of a request, with its call. Fields that its kind does not use are None."""
 
     id: RequestId
     position: Position

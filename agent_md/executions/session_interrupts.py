@@ -54,10 +54,10 @@ def unknown_call_view(call: Call) -> dict[str, Any]:
 
 
 def decision_view(request: Request, call: Call) -> dict[str, Any]:
-    """The view with what else those who decide need, beside the payload: a `preview` of what the call would do, which
-    may hold what is in files; of a guarded call the `rule` that asks, the `digest`, that it is `editable`: `args` may
-    come with an approval, and the `proposed_rule` of what may be allowed from now on; of a custom request its
-    `response_schema`, and that its `kind` is `custom` when its own type says something else."""
+    """The view with additional fields for the decision: a `preview` of the effect, which may contain file contents; for
+    a guarded call the `rule` that asks, the `digest`, `editable` (`args` may come with an approval), and the
+    `proposed_rule` for a grant; for a custom request its `response_schema`, and `kind` = `custom` if its own type
+    says something else."""
     view = interrupt_view(request, call)
     if request.source is RequestSource.GATE:
         view |= {"rule": request.rule, "digest": request.digest, "editable": True}
@@ -80,11 +80,10 @@ def preview_json(preview: Preview) -> dict[str, Any]:
 
 
 def answer_from_view(request: Request, call: Call, value: Any) -> Any:
-    """The response to a request, in its own form, that a value given to its view stands for.
+    """Converts the value given to the view of a request to the response of that request.
 
-    Raises AnswerRefused for a value that the view's type refuses. What the schema of a custom request refuses is left
-    to `validate_response`.
-    """
+    Raises AnswerRefused for a value that the view's type does not accept. `validate_response` applies the schema of a
+    custom request."""
     check_json(value)
     if request.kind is RequestKind.CUSTOM:
         return value

@@ -56,9 +56,9 @@ class DayLimit:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What limits one call: each of the limits holds for what was spent since `since`; turns of the agent since `late` say
-    what a call costs. `price` is what is known beforehand of this one, None = its model has no price; `is_bound`: it
-    cannot cost more."""
+    """The limits for one call: each applies to the amount spent since `since`; turns of the agent since `late` show the
+    cost of a call. `price` is the estimate for this call, None = its model has no price; `is_bound`: it cannot cost
+    more."""
 
     limits: tuple[DayLimit, ...]
     since: float
@@ -137,8 +137,8 @@ def _fits(limit: DayLimit, account: Account, amount: float) -> bool:
 
 
 def mark_passed(limit: DayLimit, before: float, after: float) -> str | None:
-    """What the log is told when a call took the money of the day from `before` to `after`: that 80 % of the limit are
-    spent, or all of it. None if neither mark was passed."""
+    """The log message when a call raised the amount of the day from `before` to `after`: 80 % of the limit are spent,
+    or all of it. None if neither was reached."""
     if not any(before < share * limit.amount <= after for share in _MARKS):
         return None
     return f"{limit}, and ${after:g} are spent today ({after / limit.amount:.0%})"

@@ -103,7 +103,8 @@ class RunningCall:
         return None if call is None else call.result
 
     def fault(self, pause: Pause | None = None) -> str | None:
-        """Why the pass counts as failed whatever the tool made of it; None if it does not. `pause`: what ended it."""
+        """Why the run of the tool counts as failed, whatever the tool did about it; None if it does not. `pause`: the
+        pause that ended it."""
         if self._fault is not None:
             return self._fault
         if pause is None:

@@ -66,7 +66,7 @@ def unknown(text: str) -> CallEnd:
 
 
 def with_steps(end: CallEnd, steps: Mapping[int, StepRecord]) -> CallEnd:
-    """The end of a call that did not come to its own: its steps have happened, whatever else is said of it."""
+    """The end of a call that was interrupted: the text names the steps that have happened."""
     if end.said_by_tool or not steps:
         return end
     text = f"{end.text}. {_steps_told(steps)}"

@@ -132,8 +132,8 @@ def _rule_of(verdict: Verdict) -> str | None:
 def offer_of(
     tool: Tool, args: dict[str, Any], plan: Plan, subjects: tuple[str, ...] | None, effects: Effects
 ) -> GrantOffer | None:
-    """What may be allowed from now on with an approval of this action; None if no rule can say it, if none would count, or
-    if an approval covers the content of files, since it is not known what they will hold."""
+    """The rule that an approval of this action may allow for later calls; None if no rule can describe it, or if an
+    approval covers the content of files, which may change."""
     if tool.options.covers or tool.options_for(args).always_asks:
         return None
     rule = proposed_rule(tool.name, args, subjects, schema=tool.parameters, paths=tool.subjects_are_paths)

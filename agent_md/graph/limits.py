@@ -27,7 +27,7 @@ _SHOWN = 300
 
 
 def not_run(cut: str) -> str:
-    """What the model is told of each call of an answer that was cut for this reason."""
+    """The text for the model about each call of an answer that was cut for this reason."""
     return (
         f"nothing was run: the answer with this call was cut before its end (finish reason {cut}). Call again with less "
         "in one answer"

@@ -57,8 +57,8 @@ def redacted_proposals(redactor: Redactor, proposals: Sequence[Proposal]) -> lis
 
 
 def with_marks(redactor: Redactor, calls: Sequence[ToolCall]) -> Mapping[str, str]:
-    """By call id, why a call is refused whose arguments hold the mark of a secret: it is not what the model means, and in a
-    file it would stand for nothing."""
+    """By call id, the reason to refuse calls whose arguments contain the mask of a secret: the model does not mean the
+    mask itself, and it would be useless in a file."""
     found = {call["id"] or "": redactor.marked(call["args"]) for call in calls}
     return {
         call_id: f"the arguments hold [secret {name}], which stands for a value that is not given to models; nothing was "

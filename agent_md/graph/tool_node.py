@@ -64,7 +64,7 @@ _REPLANS = 3
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """What a call asks before it goes on, and what it has started."""
+    """The question that a call asks before it continues."""
 
     requests: tuple[NewRequest, ...]
     child: NewChild | None = None
@@ -126,7 +126,7 @@ class ToolNode:
             interrupt({"requests": waits})
 
     def _message(self, call: Call, outcome: CallOutcome, text: str) -> ToolMessage:
-        """What the model is told of a closed call; the whole text is in the store."""
+        """The text for the model about a closed call; the whole text is in the store."""
         if call.tool not in RESERVED_NAMES or call.tool == RunAgent.name:  # those bound their results themselves
             limit = self._run_context.spec.settings.max_tool_result_bytes
             text = for_model(text, f"{self._run_context.execution_id}-{call.position}", limit)
@@ -226,7 +226,7 @@ class ToolNode:
     async def _ask_anew(
         self, call: Call, tool: Tool, given: dict[str, Any], gate: list[Request], why: Reason
     ) -> CallEnd | _Ask:
-        """A request for the action as it is now; `why` says what is new about it."""
+        """A new request for the current action; `why` says what has changed."""
         try:
             args, plan = await self._planned(tool, given)
             offer = await self._aside(tool, lambda: offer_of(tool, args, plan, tool.subjects(args), tool.effects(args)))

@@ -11,7 +11,7 @@ from agent_md.tools.pinned_path import ABSENT
 __all__ = ["Reason", "because", "changed"]
 
 Reason = Callable[[Plan], str]
-"""What is new about an action as it is planned now."""
+"""Returns what is new about an action as it is planned now."""
 
 _MOST_NAMED = 5
 
@@ -22,8 +22,8 @@ def because(text: str) -> Reason:
 
 
 def changed(when: str, shown: Request | None = None) -> Reason:
-    """What was changed `when`: the target, the source of the tool, or files that an approval covers. With the request that was
-    `shown` it is said which."""
+    """What changed `when`: the target, the source of the tool, or files that an approval covers. With the request that
+    was `shown`, it names which."""
 
     def why(plan: Plan) -> str:
         if plan.covered or (shown is not None and shown.covered):

@@ -126,7 +126,7 @@ def _addressed(ref: ModelRef) -> ModelRef:
 
 
 def remedy(ref: ModelRef, trouble: Trouble) -> str:
-    """What to say of the address that a model was asked at, when that may be what is wrong; "" if there is nothing."""
+    """A hint about the address of a model, if that may be wrong; "" otherwise."""
     if ref.provider not in _SERVICES:
         return ""
     address = _shown(_addressed(ref).base_url or "")

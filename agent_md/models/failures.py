@@ -201,8 +201,8 @@ _LOCAL_FILES = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirec
 
 
 def _broken_connection(chain: list[BaseException]) -> BaseException | None:
-    """The outermost error that tells anything, if it is one of the transport. What a transport error was raised from
-    may carry a number that looks like a status and is none."""
+    """The outermost informative error, if it is one of the transport. Causes of a transport error may contain numbers
+    that look like a status but are not."""
     if any(isinstance(error, _LOCAL_FILES) or type(error).__name__ in _OWN_MISTAKES for error in chain):
         return None
     telling = next((error for error in chain if _is_transport(error) or _status(error) is not None), None)

@@ -35,13 +35,11 @@ _NOTHING = "(no text)"
 
 
 def for_model(messages: Sequence[BaseMessage], ref: ModelRef) -> list[BaseMessage]:
-    """The messages, with what was said in another provider's form reduced to its text and calls: its thoughts,
-    signatures and blocks mean nothing here, and are refused. What came in the form of this model is left as it is, but
-    for an answer without anything in it. For a model that takes no images a text says where one was: a conversation may
-    have begun with another model.
+    """The messages, with those in another provider's form reduced to text and calls: its thoughts, signatures and
+    blocks would be refused. Messages in the form of this model stay unchanged, except empty answers. For a model
+    without images, a text replaces each image, since the conversation may have started with another model.
 
-    Results follow their calls, as in `provider_order`.
-    """
+    Results follow their calls, as in `provider_order`."""
     name = _NAMES.get(ref.provider)
     if name is None:
         return list(messages)

@@ -25,8 +25,7 @@ _NO_KEY = "none"
 
 
 class _Chat(ChatOpenAI):
-    """A chat model that owns its connections. Each chunk says whose it is, also one that holds nothing, and what is
-    refused."""
+    """A chat model that owns its connections. Marks each chunk with the provider, also an empty one, and with refusals."""
 
     def _convert_chunk_to_generation_chunk(self, chunk: dict[str, Any], *args: Any) -> ChatGenerationChunk | None:
         converted = super()._convert_chunk_to_generation_chunk(chunk, *args)

@@ -104,7 +104,7 @@ _RATES = ("input", "output", "cached_input", "cache_write", "reasoning")
 
 
 class _Grammar:
-    """What may stand where in a file of prices."""
+    """The keys and values of a price file."""
 
     def __init__(self, path: str) -> None:
         self._read = NodeReader(path, ConfigInvalid)

@@ -60,12 +60,12 @@ async def call_with_retry(
     chance: Callable[[], float] = random.random,
     remedy: Remedy = _no_remedy,
 ) -> T:
-    """What `func` gives, called anew after each transient failure.
+    """The result of `func`, which is called again after each temporary failure.
 
-    `func` is the whole call: a stream that broke starts again from nothing, and what came of it is to be forgotten
-    in `on_retry`. Raises ModelFailed, one line that starts with `model` and holds none of `secrets`, when the failure
-    is permanent or the last attempt failed; OutOfResources when this process, not the provider, failed. Other errors of agentmd, and cancellation, pass through as they are.
-    """
+    `func` is the whole call: after a broken stream it starts from the beginning, and `on_retry` must discard the text
+    so far. Raises ModelFailed, one line that starts with `model` and contains none of `secrets`, if the failure is
+    permanent or the last attempt failed; OutOfResources if this process, not the provider, failed. Other errors of
+    agentmd, and cancellation, propagate."""
     failures = 0
     short: str | None = None
     while True:

@@ -186,7 +186,7 @@ def _text_of(path: Path) -> str:
 
 
 class _Grammar:
-    """What may stand where in a script."""
+    """The keys and values of a script."""
 
     def __init__(self, path: str) -> None:
         self._read = NodeReader(path, ScriptInvalid)

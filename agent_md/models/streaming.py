@@ -24,12 +24,11 @@ _FEW_CHUNKS = 1000
 async def stream_answer(
     model: Runnable[LanguageModelInput, Any], messages: Sequence[BaseMessage], on_text: Callable[[str], None]
 ) -> AIMessage:
-    """The model's answer to `messages`; `on_text` gets each piece of its text as it comes.
+    """The model's answer to `messages`; `on_text` gets each piece of its text during streaming.
 
-    The message is whole (tool calls, provider data, usage counted once) and holds JSON values only: it equals what
-    comes back from its stored form. Raises ProviderFailure when the stream broke off or held no answer, and whatever
-    the provider raises; `call_with_retry` knows what to do with all of them.
-    """
+    The message is complete (tool calls, provider data, usage counted once) and contains JSON values only: it equals the
+    message read from its stored form. Raises ProviderFailure if the stream broke or contained no answer, and any error
+    of the provider; `call_with_retry` handles all of them."""
     chunks: list[AIMessageChunk] = []
     async with aclosing(_stream(model, messages)) as stream:
         async for chunk in stream:

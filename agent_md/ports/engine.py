@@ -24,5 +24,5 @@ class Engine(Protocol):
         obeys by itself. Gives it as it is then."""
 
     async def stop(self, grace: float, *, hand_over: bool = False) -> None:
-        """Lets what is under way end for `grace` seconds; the rest is cut and queued again. With `hand_over` what is
-        under way begins no model call any more, but is queued before."""
+        """Lets running executions end for `grace` seconds; the others are cut off and queued again. With `hand_over`,
+        running executions start no further model call, but are queued before it."""

@@ -26,7 +26,7 @@ class Firings(Protocol):
     """Triggers and their firings. Names of agents are compared as everywhere."""
 
     def follow(self, agent: str, trigger: TriggerKind, digest: str) -> TriggerRecord:
-        """What is known of the agent's trigger of this kind; it begins now if it is new, or its `digest` is."""
+        """The stored state of the agent's trigger of this kind; created now if it is new or its `digest` changed."""
 
     def followed(self, agent: str, trigger: TriggerKind, digest: str) -> TriggerRecord | None:
         """As `follow`, and None for one that has not begun."""
@@ -45,7 +45,7 @@ class Firings(Protocol):
         watched files that are otherwise now, None = gone. False, with nothing done, when it is not at `after`."""
 
     def begin_watch(self, agent: str, digest: str, files: Mapping[str, FileState]) -> None:
-        """Begins the agent's watch now, anew if it had begun: these are the files that are there."""
+        """Starts the agent's watch now, or restarts it, with these existing files."""
 
     def watched_files(self, agent: str) -> dict[str, FileState]:
         """The watched files of an agent as they were when `looked_at` last moved."""

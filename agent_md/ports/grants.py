@@ -12,8 +12,8 @@ __all__ = ["Grants"]
 
 
 class Grants(Protocol):
-    """What humans allowed from now on. A grant is given with an answer, by `Store.record_answers`, and never comes alive
-    again: one that was found to have expired stays so, whatever the clock says later."""
+    """Permissions for later calls. A grant is given with an answer, by `Store.record_answers`. Once it was found to
+    have expired, it never becomes active again, whatever the clock says later."""
 
     def usable(self, execution_id: ExecutionId) -> list[Grant]:
         """Those that hold now for an execution, oldest first: given for it, for its session as long as that lives, or for
@@ -33,5 +33,5 @@ class Grants(Protocol):
         """Newest first, of all agents or of these; with `ended` also those that allow nothing any more."""
 
     def revoke(self, grant_id: GrantId, *, by: str) -> Grant:
-        """Ends a grant: it lets no later message's calls run unasked, nor calls that have not begun. One that has ended is
-        left as it is. Gives it as it is then. Raises UnknownGrant."""
+        """Ends a grant: it allows no calls of later messages, and no calls that have not started. A grant that has
+        ended does not change. Returns it in its current state. Raises UnknownGrant."""

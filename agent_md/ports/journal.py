@@ -47,9 +47,9 @@ class Journal(Protocol):
         """The time of work since the journal was made, stored or not."""
 
     def begin(self, place: str) -> None:
-        """Notes what is in flight from now on, before it begins: `BETWEEN`, or a model call. It is over with the next new
-        event. A call that was started in this drive is in flight by its own row. Before the first `begin` nothing is, and
-        a death then says nothing against the execution."""
+        """Records what is in flight, before it starts: `BETWEEN`, or a model call. The next new event ends it. A call
+        that was started in this drive is in flight by its own row. Before the first `begin` nothing is in flight,
+        and a death does not count against the execution."""
 
     def count_attempt(self) -> tuple[str, int]:
         """Counts an attempt that raised where it is; gives the place, and how many attempts in a row ended there."""
@@ -73,10 +73,10 @@ class Journal(Protocol):
         its request."""
 
     def reserve(self, budget: Budget) -> BudgetVerdict:
-        """Holds, for the model call that comes next, what it may cost, if it fits under the limits with what is spent and
-        what is held for calls of other executions; see `spending.judge`. It is held until the message is stored, the
-        drive ends or its worker is dead, and once for an execution. Whoever has to wait is not passed by: what it wants
-        counts as held for all that ask after it, until then."""
+        """Reserves the estimated cost of the next model call, if it fits under the limits together with the spent
+        amount and the reservations of other executions; see `spending.judge`. The reservation lasts until the
+        message is stored, the drive ends or its worker is dead; an execution has at most one. Waiting executions
+        form a queue: their amounts count as reserved for those that ask later."""
 
     def start_call(
         self,

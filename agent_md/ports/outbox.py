@@ -17,8 +17,8 @@ class Outbox(Protocol):
     event deliveries were made. A delivery is held by the worker that attempts it, as long as that lives."""
 
     def cursor(self) -> int:
-        """The number of the last event that deliveries were made of. In a new outbox the last there is: what was before
-        it is never told."""
+        """The number of the last event from which deliveries were derived. In a new outbox the newest event: earlier
+        ones are never reported."""
 
     def enqueue(self, new: Sequence[NewDelivery], *, after: int, upto: int) -> bool:
         """Moves the cursor from `after` to `upto` and adds deliveries, those left out that are there. False, with nothing
@@ -41,9 +41,9 @@ class Outbox(Protocol):
         never attempted. None if there is none."""
 
     def freeze(self, event_id: str, body: str, *, told: Collection[str]) -> bool:
-        """Keeps the body of a delivery, for this attempt and all others. Deliveries of the same execution to the same
-        target that have no body yet and would tell of a request in `told` go: this one tells it. False, with nothing
-        done, when the delivery itself has gone."""
+        """Stores the body of a delivery, for this attempt and all others. Removes deliveries of the same execution to
+        the same target that have no body yet and would report a request in `told`, because this one reports it.
+        False, with nothing done, if the delivery itself was removed."""
 
     def postpone(self, event_id: str, until: float) -> None:
         """Lets a delivery go until it is due again."""

@@ -22,14 +22,15 @@ class Retention(Protocol):
         looks at the old one, which may be removed at leisure. Gives those that it was done for."""
 
     def removable(self, ended_before: float) -> Removable:
-        """The executions that may be removed with their children: they ended by then, are not the `latest` of an agent and
-        in no session that lives, no webhook is still to tell of them, no execution that stays, nor the next one of their
-        conversation, begins with messages of theirs, and no grant of theirs may still hold for their agent."""
+        """The executions that may be removed with their children. They ended by then, are not the `latest` of an agent
+        and not in an existing session. No webhook still has to report them, no kept execution, nor the next one of
+        their conversation, starts with their messages, and none of their grants may still apply to their agent.
+        """
 
     def remove_some(self, removable: Removable) -> tuple[list[ExecutionId], Removable]:
-        """Removes the first of them, in one short transaction, but those that are needed by now; gives which with what is
-        left to be done. What they cost still counts as spent, their idempotency keys stay taken, and who asks for one is
-        told that it was removed."""
+        """Removes the first of them that are not needed now, in one short transaction; returns which, and what is left
+        to do. Their costs still count, their idempotency keys stay used, and requests for them report that they were
+        removed."""
 
     def remove_skipped_firings(self, keep: int) -> int:
         """Removes skipped firings of an agent that has more than `keep` of them, its oldest, in one short transaction;

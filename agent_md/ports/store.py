@@ -115,10 +115,10 @@ class Store(ExecutionQueries, FamilyQueries, JournalQueries, EventQueries, Proto
         With `firing`, that firing is started by it, in the same transaction; FiringDecided if it is not due."""
 
     def claim(self, execution_id: ExecutionId, worker: WorkerId, *, suspects: bool = True) -> Claim | None:
-        """Takes a `queued` execution, or a `running` one whose worker is dead, as `running` with the next epoch, nothing
-        of it begun. A `waiting` one that is to be cancelled is taken too, to be closed. None if it waits otherwise, has
-        ended, a live worker holds it, or, without `suspects`, if it is one. First come, first served. The deaths of
-        workers are settled first, as `settle_deaths` does it."""
+        """Claims a `queued` execution, or a `running` one whose worker is dead, as `running` with the next epoch, with
+        nothing started. Also claims a `waiting` one that is to be cancelled, to close it. None if it waits
+        otherwise, has ended, is driven by a live worker, or, without `suspects`, is a suspect. The first caller
+        wins. Settles the deaths of workers first, like `settle_deaths`."""
 
     def settle_deaths(self) -> None:
         """Queues what dead workers drove, each with the time of work up to the last sign of life. What a worker had in
@@ -167,16 +167,17 @@ class Store(ExecutionQueries, FamilyQueries, JournalQueries, EventQueries, Proto
     def record_answers(
         self, answers: Sequence[NewAnswer], *, by: str, claim_for: WorkerId | None = None
     ) -> AnswerReceipt:
-        """Records answers to requests of one execution, or of others with the same root, all or none (`resumed` each); the
-        one place that decides a request. A `waiting` execution becomes `queued`, or, the one of the first answer,
-        `running` of `claim_for` with the next epoch, in the same transaction; a `queued` one is taken too when `claim_for`
-        is given. The first answer wins: equal answers again
-        give the first receipt's answers with `recorded` False. Raises UnknownRequest; AnswerConflict when one was
-        decided otherwise, its deadline included: an answer after `expires_at` records the expiry and loses to it;
-        AnswerRetracted when the answer to one was retracted, whatever this one is.
+        """Records answers to requests of one execution, all or none (`resumed` each); the only method that decides a
+        request. A `waiting` execution becomes `queued`, or `running` of `claim_for` with the next epoch, in the same
+        transaction; with `claim_for`, a `queued` one is claimed too.
 
-        The `grant` of an answer is given in the same transaction; one that still holds, with the same rule, scope and
-        tool, is extended if it would end before, and stays as it is if not."""
+        The first answer wins: equal answers again return the answers of the first receipt with `recorded` False. Raises
+        UnknownRequest; AnswerConflict if a request has another decision, also by its deadline: an answer after
+        `expires_at` records the expiry; AnswerRetracted if the answer to a request was retracted, whatever the new one
+        is.
+
+        The `grant` of an answer is given in the same transaction. An active grant with the same rule, scope and tool is
+        extended if it would end earlier, and does not change otherwise."""
 
     def retract(self, request_id: RequestId, *, by: str) -> Retraction:
         """Retracts the answer to a request before the call acts on it (`retracted`), and opens the request that asks

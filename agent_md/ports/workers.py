@@ -22,8 +22,8 @@ class Workers(Protocol):
         in it. To ask is a sign of life."""
 
     def ended_by_order(self, worker: WorkerId) -> bool:
-        """Whether the end of a dead worker says nothing against what it drove: it was told to stop, or the machine was
-        started anew since."""
+        """Whether the end of a dead worker does not count against its executions: it was asked to stop, or the machine
+        was restarted since."""
 
     def dead(self) -> list[WorkerId]:
         """Dead workers of which something is left."""

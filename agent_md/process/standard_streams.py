@@ -18,7 +18,7 @@ from agent_md.stores.private_files import open_private
 __all__ = ["divert_tool_output", "person", "return_streams", "write_now"]
 
 _LARGEST = 5_000_000
-"""Bytes of the file after which it begins anew."""
+"""Size in bytes after which the file is started again."""
 
 
 class _Diverted(io.TextIOWrapper):

@@ -88,12 +88,11 @@ class Workspace:
         session: str | None = None,
         on_event: OnEvent | None = None,
     ) -> Execution:
-        """Runs an agent here until it ends or waits for an answer, and gives the execution as it is then.
+        """Creates an execution of an agent, drives it here until it ends or waits for an answer, and returns it.
 
-        `args` fill `$1`, `$2`… of the agent's text. With `session` it is the next turn of that session, which begins
-        with it if need be. Raises UsageError, with nothing created, if the agent cannot run. An exception of `on_event`
-        leaves the execution queued, and so do Ctrl-C and a cancellation: `resume` goes on with it.
-        """
+        `args` replace `$1`, `$2`… in the agent's text. With `session` it is the next turn of that session, which is
+        created if necessary. Raises UsageError, with nothing created, if the agent cannot run. After an exception of
+        `on_event`, Ctrl-C or a cancellation the execution is queued: `resume` continues it."""
         return blocking(self.arun(agent, message, args=args, session=session, on_event=on_event))
 
     async def arun(
@@ -219,8 +218,8 @@ class Workspace:
         return self._app.store.events(found.id)
 
     def cancel(self, execution_id: int) -> Execution:
-        """Aborts an execution that waits, or is left; a live process that drives it is told to. Gives it as it is then.
-        Raises UnknownExecution."""
+        """Aborts an execution that waits or is not driven; notifies the process that drives it otherwise. Returns it in
+        its current state. Raises UnknownExecution."""
         return blocking(self.acancel(execution_id))
 
     async def acancel(self, execution_id: int) -> Execution:

@@ -24,7 +24,7 @@ Announce = Callable[[str, dict[str, Any]], object]
 EventSource = Callable[[frozenset[Path], Callable[[], object], Callable[[Exception], object]], FolderEvents]
 
 _LOOK_S = 1.0
-"""How often files are looked at anyway: behind links, and where the system tells of no changes."""
+"""Seconds between checks without notifications: for files behind links, and for systems that send none."""
 _UNSETTLED_S = 0.1
 _SHORTEST_S = 0.02
 _ATTACH_AGAIN_S = 60.0

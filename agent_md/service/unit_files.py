@@ -23,11 +23,10 @@ _NOT_IN_PROGRAMS = re.compile(r"[\"'\\]")
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What a service manager is told: the absolute path of the workspace, and the command that starts its server, which
-    begins with the absolute path of a program.
+    """The input of a service manager: the absolute path of the workspace, and the command that starts its server, which
+    starts with the absolute path of a program.
 
-    Raises UsageError for what no service file can hold.
-    """
+    Raises UsageError for values that a service file cannot contain."""
 
     workspace: Path
     command: tuple[str, ...]

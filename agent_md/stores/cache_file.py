@@ -38,12 +38,13 @@ class _Unusable(Exception):
 
 
 class CacheFile:
-    """The file at `path`. `tables`: those that may be in it; `prepare` makes them, and sets up a new connection.
+    """The file at `path`. `tables`: the tables that it may contain; `prepare` creates them, and sets up a new
+    connection.
 
-    A process may hold the file open while another puts it aside. SQLite knows files by inode, not by name: that process
-    goes on with the old file until `replaced` tells it, and harms the new one in no way. So that nobody opens the file
-    while it is moved with the files beside it, who opens has a shared lock of the folder, who moves has it alone.
-    """
+    A process may hold the file open while another one renames it. SQLite identifies files by inode, not by name: that
+    process continues with the old file until `replaced` returns True, and cannot damage the new one. A shared lock of
+    the folder for opening, and an exclusive one for renaming, prevent that a file is opened while it is renamed with
+    the files beside it."""
 
     def __init__(
         self,
@@ -61,10 +62,11 @@ class CacheFile:
         self._identity: _Identity | None = None
 
     def connect(self) -> sqlite3.Connection:
-        """A connection to the file, made if need be; a damaged one is put aside first, and told of by whoever does it.
+        """A connection to the file, which is created if necessary. A damaged file is renamed first, and reported by the
+        process that renames it.
 
-        Raises StoreForeign for a healthy database of another program, which is left untouched, sqlite3.Error and
-        StoreError for what is not the file's fault, and when new files are damaged again and again."""
+        Raises StoreForeign for a valid database of another program, which is not changed; sqlite3.Error and StoreError
+        for other failures, and if new files are damaged repeatedly."""
         while True:
             try:
                 with self._folder_locked(fcntl.LOCK_SH):

@@ -13,11 +13,10 @@ _LARGEST = 1_000_000
 
 
 def open_private(path: Path, flags: int) -> int:
-    """A descriptor of the regular file at `path`; one that is made has mode 0600.
+    """A descriptor of the regular file at `path`; a new file has mode 0600.
 
-    Raises OSError, with ELOOP for a link and EINVAL for what is no file: whoever can put one of these in the place must
-    not choose what is written, and must not make us wait.
-    """
+    Raises OSError, with ELOOP for a link and EINVAL for anything but a regular file: another user who puts one of these
+    there must neither choose what is written, nor block us."""
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o600)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

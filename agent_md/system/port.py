@@ -50,8 +50,8 @@ class System(Protocol):
         number, or it cannot be seen."""
 
     def lock_holders(self, file: Path, *, byte: int | None = None) -> list[Process]:
-        """The processes that hold a lock of the file for writing; with `byte` a record lock on that byte. By number;
-        only those that this user may see; none where nothing tells it."""
+        """The processes that hold a lock of the file for writing; with `byte`, a record lock on that byte. Sorted by
+        number; only those that this user can see; empty if the system does not tell."""
 
     def mounts(self) -> Sequence[Mount]:
         """The mounted file systems, later ones over earlier ones; none where they are not listed."""

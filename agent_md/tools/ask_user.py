@@ -17,10 +17,9 @@ __all__ = ["AskUser"]
 
 
 class AskUser:
-    """Gives the text that was typed, `Yes` or `No`, or what was chosen (with `multi` as a JSON list).
+    """Returns the typed text, `Yes` or `No`, or the chosen option (with `multi` as a JSON list).
 
-    A request that was denied or has expired is a result too: the model is told so and goes on.
-    """
+    A denied or expired request is a result too: the model is told so and continues."""
 
     name = "ask_user"
     description = (

@@ -21,10 +21,10 @@ _HINT = (
 
 
 class AskUserQuestion:
-    """Gives a JSON object from question to answer: a label or the human's own text, with `multiSelect` a list.
+    """Returns a JSON object that maps each question to its answer: a label or the human's own text, with `multiSelect`
+    a list.
 
-    A request that was denied or has expired is a result too: the model is told so and goes on.
-    """
+    A denied or expired request is a result too: the model is told so and continues."""
 
     name = "ask_user_question"
     description = (

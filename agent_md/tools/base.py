@@ -79,7 +79,7 @@ class Tool(Protocol):
 
     @property
     def description(self) -> str:
-        """What the model is told."""
+        """The description for the model."""
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class Tool(Protocol):
 
 
 class Declared(Protocol):
-    """What a model is told of a tool."""
+    """The declaration of a tool for a model."""
 
     @property
     def name(self) -> str: ...

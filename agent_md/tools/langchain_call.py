@@ -32,10 +32,9 @@ _PASSED_ON = (Pause, ToolError, ClaimLost, StoreError)
 async def run_langchain_tool(tool: BaseTool, args: dict[str, Any], threads: ToolThreads, module: str) -> str:
     """The tool's result as text. An async tool runs on the event loop of its module, a sync one on a thread of its own.
 
-    A sync tool that is cancelled is left alone: the await ends at once, and its thread does not hold up the exit. An
-    async one is left alone if it has not ended a second after its cancellation.
-    Raises ToolError for whatever the tool raises; Pause, ToolError, ClaimLost and StoreError pass unchanged.
-    """
+    A cancelled sync tool is abandoned: the await ends at once, and its thread does not delay the exit. An async one is
+    abandoned if it has not ended a second after its cancellation. Raises ToolError for any exception of the tool;
+    Pause, ToolError, ClaimLost and StoreError propagate."""
     from langchain_core.runnables.config import ensure_config
 
     config = ensure_config()

@@ -37,8 +37,8 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a path of a call stands for. `path` is absolute and had no links when it was resolved; `given` is the path
-    as it stood in the call; `subject` is the path relative to `root`, which rules are matched against."""
+    """A resolved path of a call. `path` is absolute and had no links when it was resolved; `given` is the path in the
+    call; `subject` is the path relative to `root`, which rules are matched with."""
 
     path: Path
     root: Root
@@ -74,11 +74,10 @@ class Sandbox:
         return self._forbidden.look()
 
     def resolve(self, path: str, write: bool) -> Resolved:
-        """What `path` stands for, with all links followed.
+        """Resolves `path`, with all links followed.
 
-        Its root is the innermost one around it, however the path was spelled. Raises ToolError for a path that is not
-        allowed, with one text whatever the reason, and for a write where the root is read-only.
-        """
+        Its root is the innermost one that contains it, however the path was spelled. Raises ToolError for a path that
+        is not allowed, with the same text for every reason, and for a write in a read-only root."""
         base, names = self._start(path)
         real = real_path(base.joinpath(*names))
         root = next((root for root in self.roots() if real.is_relative_to(root.path)), None)

@@ -106,7 +106,7 @@ class _Serving:
         raise Pause
 
     def reply(self, message: dict[str, Any]) -> dict[str, Any]:
-        """What the process is told. Raises ToolError, TypeError and ValueError for what it is told as an error."""
+        """The reply to the process. Raises ToolError, TypeError and ValueError, which are sent to it as an error."""
         replies: dict[Any, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "ask": self._ask,
             "next_step": self._next_step,

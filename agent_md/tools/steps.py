@@ -36,7 +36,7 @@ class StepLedger(Protocol):
         for one inside another, and for another function than the one that is kept."""
 
     def begin_step(self, number: int, name: str) -> None:
-        """Notes that it begins. Raises Pause when the call may not go on."""
+        """Records the start of a step. Raises Pause if the call may not continue."""
 
     def end_step(self, number: int, result: Any, error: dict[str, Any] | None) -> None:
         """Keeps how it ended."""

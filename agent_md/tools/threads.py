@@ -42,7 +42,7 @@ _CLOSE_S = 0.3
 
 @contextmanager
 def _begun_or_not() -> Iterator[None]:
-    """Tells a process that has nothing left to begin with from whatever code of tools raises."""
+    """Distinguishes a shortage of threads from exceptions of tool code."""
     try:
         yield
     except Exception as error:
@@ -66,7 +66,7 @@ class Outcome:
 
 
 class _Reply(Generic[T]):
-    """What another thread tells the running loop, once."""
+    """A result that another thread passes to the running loop, once."""
 
     def __init__(self, too_late: Callable[[T], None] = lambda _: None) -> None:
         """`too_late` gets what nobody waits for any more."""
@@ -130,7 +130,7 @@ class _ToolLoop:
         self._soon(self._begin, run, context=run.context.copy())
 
     def cancel(self, run: _Run, heard: Callable[[None], None]) -> None:
-        """Cancels a call; `heard` is called when the loop comes to it. One that has not begun never will."""
+        """Cancels a call; `heard` is called when the loop processes it. A call that has not started never will."""
         with self._lock:
             begun = run.begun
             if not begun:
@@ -245,10 +245,9 @@ class ToolThreads:
 
     async def on_thread(self, name: str, function: Callable[[], Any]) -> Outcome:
         """Runs the function on a daemon thread of its own, in the context of the caller. Raises OutOfResources, with
-        nothing of it begun, when there is no thread to be had; the same holds for `on_loop`.
+        nothing started, if no thread is available; so does `on_loop`.
 
-        When this is cancelled it ends at once, and the thread is left alone.
-        """
+        When it is cancelled it ends at once, and the thread is abandoned."""
         reply: _Reply[Outcome] = _Reply(lambda outcome: _tell_late(name, outcome))
         context = contextvars.copy_context()
 

@@ -22,12 +22,9 @@ _IMPORT_STATE = frozenset({"meta_path", "modules", "path", "path_hooks"})
 
 @dataclass(frozen=True, slots=True)
 class Imports:
-    """What a source imports, in dotted names relative to the tools folder; a name may stand for something that is no
-    module there.
+    """The imports of a source, as dotted names relative to the tools folder; a name need not be a module there.
 
-    `packages` are those of which everything is imported (`import *`). `hidden`: it may load code in ways that cannot be
-    seen in its source.
-    """
+    `packages` are imported completely (`import *`). `hidden`: the source may load code dynamically."""
 
     modules: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()

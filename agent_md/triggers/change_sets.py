@@ -42,7 +42,7 @@ def changes_between(before: Mapping[str, str], now: Mapping[str, str]) -> list[C
 
 
 def message_of(changes: Sequence[Change]) -> str:
-    """What the agent is told, a line for each change: names are data, and none can look like another line."""
+    """The message for the agent, a line for each change. Names are escaped, so that none can look like another line."""
     lines = ["Files that you watch were changed:"]
     for change in changes[:_MOST_TOLD]:
         source = "" if change.source is None else f"{_shown(change.source)} -> "

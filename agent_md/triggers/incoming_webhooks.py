@@ -68,7 +68,7 @@ class HookReceiver:
 
 
 def hook_message(delivery: HookDelivery, boundary: str) -> str:
-    """What the agent is told: the body as data, between two lines with a `boundary` that its author could not know."""
+    """The message for the agent: the body as data, between two lines with a `boundary` that its author could not know."""
     about = [delivery.convention]
     if _EVENT.fullmatch(delivery.event):
         about.append(f"event {delivery.event}")

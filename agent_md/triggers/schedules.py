@@ -33,7 +33,7 @@ _KIND = TriggerKind.SCHEDULE
 
 
 def schedule_digest(trigger: Trigger) -> str:
-    """What an interval counts from anew when it changes."""
+    """The digest of the settings whose change restarts an interval."""
     said = json.dumps([trigger.type, trigger.every, trigger.cron, trigger.timezone])
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 

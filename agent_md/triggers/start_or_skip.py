@@ -34,7 +34,7 @@ StartFiring = Callable[[Firing], Execution]
 
 
 class FiringStarter:
-    """Starts what is due. Nothing of a firing is lost if this is cut: what is still due is started by the next one."""
+    """Starts due firings. If it is interrupted, no firing is lost: the next call starts those that are still due."""
 
     def __init__(
         self,
@@ -46,8 +46,8 @@ class FiringStarter:
         *,
         being_saved: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """`told` is called with each firing that was skipped. While the files of an agent are `being_saved`, what is due
-        waits for them, a few seconds at most."""
+        """`told` is called with each firing that was skipped. While the files of an agent are `being_saved`, its due
+        firings wait for them, a few seconds at most."""
         self._store = store
         self._registry = registry
         self._start = start

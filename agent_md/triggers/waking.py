@@ -15,12 +15,13 @@ _CHECK_MS = 1000
 
 
 class FolderEvents:
-    """Tells when names in these folders come, go or are touched; nothing is told of what is in folders below them."""
+    """Reports when names in these folders are created, removed or touched, but not in folders below them."""
 
     def __init__(
         self, folders: frozenset[Path], woken: Callable[[], object], failed: Callable[[Exception], object]
     ) -> None:
-        """Both are called in a thread: `woken` also once it has begun; `failed` when nothing is told any more."""
+        """Both are called in a thread: `woken` also once it has started; `failed` when there will be no more
+        notifications."""
         self._stop = threading.Event()
         self._thread = threading.Thread(
             target=self._run, args=(sorted(folders), woken, failed), name="agentmd-watch", daemon=True

@@ -54,7 +54,7 @@ class WatchLoop:
         return bool(self._tasks)
 
     async def begin(self) -> None:
-        """For the start of a server, before anybody is told of it: what changes from then on is told."""
+        """Starts the watches, at the start of a server: changes from then on are reported."""
         for spec in await asyncio.to_thread(self._watched):
             try:
                 await asyncio.to_thread(self._watch(spec).begin)

@@ -41,7 +41,7 @@ _HELD_S = 1.0
 
 
 def watch_digest(spec: AgentSpec) -> str:
-    """What a watch begins anew with when it changes: which files it is about."""
+    """The digest of the settings whose change restarts a watch: which files it covers."""
     trigger = spec.trigger
     said = json.dumps([trigger.type, trigger.paths, trigger.ignore, [[m.alias, m.path] for m in spec.paths]])
     return hashlib.sha256(said.encode()).hexdigest()[:16]
@@ -62,7 +62,7 @@ class WatchLook:
 
 @dataclass(frozen=True, slots=True)
 class _Set:
-    """Files that differ from how they were told last. `contents`: what is in them now, None = gone."""
+    """Files that differ from their last reported state. `contents`: their current content, None = removed."""
 
     before: Mapping[str, FileState]
     contents: Mapping[str, FileContent | None]
@@ -78,7 +78,7 @@ class _Set:
         return [path for path, content in self.contents.items() if _digest(content) != self._digest_before(path)]
 
     def of(self, paths: list[str]) -> str:
-        """What is told of some of them."""
+        """The changes of some of the files."""
         before = {path: digest for path in paths if (digest := self._digest_before(path)) is not None}
         now = {path: content.digest for path in paths if (content := self.contents[path]) is not None}
         return message_of(changes_between(before, now))
@@ -109,7 +109,8 @@ class AgentWatch:
         self._settling = Settling(spec.trigger.debounce)
 
     def look(self) -> WatchLook:
-        """Compares the files with how they were told last, and makes a firing of what is complete. Raises StoreError."""
+        """Compares the files with their last reported state, and creates a firing of complete changes. Raises
+        StoreError."""
         now = self._clock()
         looked = self._files.look()
         digest = watch_digest(self._spec)
@@ -121,8 +122,8 @@ class AgentWatch:
         return _came_to(looked, pause, made=made)
 
     def begin(self) -> None:
-        """For the start of a server: what is there now is not told if the watch is new, or wants to skip what changed
-        while no server ran; what changes from now on is. Raises StoreError."""
+        """Starts the watch, at the start of a server. Existing files are not reported if the watch is new, or if it
+        skips changes from times without a server; later changes are. Raises StoreError."""
         digest = watch_digest(self._spec)
         known = self._firings.followed(self._spec.name, _KIND, digest)
         if known is None or self._spec.trigger.catch_up == "skip":

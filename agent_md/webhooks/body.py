@@ -57,7 +57,7 @@ def body_of(
 
 
 def ids_in(body: str) -> frozenset[str]:
-    """What a body tells of: ids of requests, or positions of calls."""
+    """The ids of the requests, or the positions of the calls, in a body."""
     said = json.loads(body)
     requests = [interrupt["interrupt_id"] for interrupt in said.get("interrupts", ())]
     return frozenset([*requests, *(call["position"] for call in said.get("calls", ()))])

@@ -37,7 +37,8 @@ class Deriver:
         self._seen = 0
 
     def catch_up(self) -> None:
-        """Derives from all events that were not looked at yet. Raises StoreError; then the next call goes on there."""
+        """Derives deliveries from all events that were not processed yet. Raises StoreError; the next call continues
+        there."""
         if self._cursor is None:
             self._cursor = self._seen = self._outbox.cursor()
         last = self._store.last_event()

@@ -100,7 +100,7 @@ class WebhookSender:
         return list(self._refused.values())
 
     def _passed_over(self) -> list[str]:
-        """The ids of what is not to be begun: under way, or refused."""
+        """The ids of deliveries that must not be started: running or refused ones."""
         return [*self._under_way, *self._refused]
 
     async def _cut(self) -> None:

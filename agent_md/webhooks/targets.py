@@ -42,8 +42,8 @@ def check_target(target: HookTarget) -> HookTarget:
 
 
 def named_targets(spec: AgentSpec, hook: HookTarget | None, event: HookEvent) -> Iterator[tuple[str, str]]:
-    """The names and addresses of the targets that are told of an event: the agent's, and that of the message, which is
-    told of how its turn goes and of no single call."""
+    """The names and addresses of the targets of an event: the agent's, and that of the message, which is notified about
+    its turn but not about single calls."""
     for number, target in enumerate(spec.notify):
         if not target.events or event in target.events:
             yield f"{_NOTIFY}{number}", target.url

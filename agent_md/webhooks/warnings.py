@@ -16,7 +16,7 @@ __all__ = ["target_warnings"]
 
 
 def target_warnings(spec: AgentSpec, environment: Mapping[str, str], allow_hosts: Collection[str]) -> list[str]:
-    """One text for each reason why a target of `notify` would get nothing. What a name stands for is not looked up."""
+    """One text for each reason why a target of `notify` would get nothing. Does not resolve host names."""
     allowed = {plain_host(host) for host in allow_hosts}
     found = [doubt for target in spec.notify for doubt in (*_unusable(target, environment), *_private(target, allowed))]
     return list(dict.fromkeys(found))

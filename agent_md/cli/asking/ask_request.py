@@ -132,7 +132,7 @@ class _Asking:
         return answers if multi else answers[0]
 
     def _commands(self, options: Sequence[str]) -> frozenset[Command]:
-        """What can be typed besides an answer; an option is an option, whatever it is called."""
+        """The keys that are not answers; an option is an option, whatever its name is."""
         commands = {Command.EVERYTHING} - {command for command in Command if command in options}
         if self._request.kind is RequestKind.CUSTOM or (self._guarded and self._details.editable):
             commands.add(Command.EDIT)
@@ -188,7 +188,7 @@ class _Asking:
         return response | {"args": self._shown.tool_args}
 
     async def _edit_arguments(self) -> bool:
-        """Whether the arguments that count are others now; what is refused is told, and kept for the next time."""
+        """Whether the arguments have changed. Reports invalid arguments, and keeps them for the next time."""
         text = self._draft or text_of(self._shown.tool_args or {})
         try:
             self._draft = await self._prompt.edit(text, "arguments.yaml")

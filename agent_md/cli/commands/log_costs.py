@@ -49,7 +49,7 @@ def say_costs(app: App, agent: str | None, by: CostBy, *, since: float | None, l
 
 
 def _spent_of_limits(app: App, agent: str | None) -> list[tuple[Scope, float, float | None]]:
-    """The limits of the day that hold, each with what is spent of it: of the workspace, and of the agent that is named."""
+    """The daily limits in effect, each with the spent amount: of the workspace, and of the named agent."""
     midnight = local_midnight(time.time())
     found: list[tuple[Scope, float, float | None]] = []
     spec = None if agent is None else app.registry.current_spec(agent)

@@ -149,7 +149,7 @@ def _check_one_kind(execution: int | None, agent: str | None, filters: Mapping[s
 
 
 class _News:
-    """What the list of executions shows: all of it at first, then only what is new or has changed."""
+    """The rows of the list of executions: all at first, then only those that are new or have changed."""
 
     def __init__(self) -> None:
         self._shown: dict[ExecutionId, tuple[Execution, bool]] | None = None

@@ -31,10 +31,9 @@ def retry(
     on_ask: OnAskOption = OnAsk.WAIT,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Begin a failed execution anew, with the message it was given. What it did is not undone.
+    """Start a failed execution again, with the same message. Its effects are not undone.
 
-    Example: agentmd retry 42
-    """
+    Example: agentmd retry 42"""
     from agent_md.cli.drive.drive_or_follow import drive_or_follow
 
     with open_app(workspace, drives=True) as app:

@@ -17,8 +17,8 @@ _POLL_S = 0.05
 
 
 def close_cancelled(app: App, execution_id: ExecutionId) -> Execution:
-    """Ends an execution for which `Store.request_cancel` was called, with all below it. Gives it as it is when it has ended, or after two
-    seconds, in which whoever drives it may not have obeyed."""
+    """Ends an execution for which `Store.request_cancel` was called. Returns it when it has ended, or after two
+    seconds, even if its driver has not reacted yet."""
     for member in app.store.family(execution_id):
         claim = app.store.claim_to_cancel(member.id, app.worker)
         if claim is not None:

@@ -17,7 +17,7 @@ AT_ONCE_S = 0.03
 """Seconds. What comes within them after a line was pasted with it: nobody types that fast, not even a held key."""
 _PIECE = 65_536
 _MOST = 1 << 20
-"""Keys that are handed over together: whatever pours in, the loop goes on in between."""
+"""Maximum number of keys processed at once, so that the event loop keeps running during a large paste."""
 _ENTER = (Keys.ControlM, Keys.ControlJ)
 
 

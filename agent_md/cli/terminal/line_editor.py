@@ -47,17 +47,16 @@ _PASTES_UNMARKED = "\x1b[?2004l"
 _TAB = 8
 _INDENT = "  "
 _MARK = "?"
-"""What a question begins with, which is bold."""
+"""The first character of a question, shown in bold."""
 _PLAIN = "fg:ansidefault"
 """Blanks without a style are left out at the end of a line; that of a prompt is to be drawn."""
 
 
 class LineEditor:
-    """Reads texts from one terminal, one after the other; keys as in a shell (Emacs).
+    """Reads texts from one terminal, one after the other, with the keys of a shell (Emacs).
 
-    Enter ends a text, Alt-Enter begins a new line. A paste stays in the editor until Enter is pressed. Ctrl-C clears
-    what is typed; without anything typed it raises SIGINT in this process.
-    """
+    Enter ends a text, Alt-Enter starts a new line. A paste stays in the editor until Enter is pressed. Ctrl-C clears
+    the text; without a text it raises SIGINT in this process."""
 
     def __init__(
         self,
@@ -91,12 +90,12 @@ class LineEditor:
     edits = True
 
     async def read(self, prompt: str, *, typed_ahead: bool = False, text: str = "") -> str:
-        """The text that Enter ended; bytes that are no UTF-8 are surrogates in it. It begins with `text`.
+        """Returns the text that Enter ended; bytes that are not UTF-8 are surrogates in it. `text` is the initial
+        content.
 
-        What was typed before the prompt was drawn is put behind that with `typed_ahead`, else thrown away. Raises
-        EOFError at Ctrl-D without a text, and when the terminal is gone. The mode of the terminal is restored on
-        every way out, cancellation included.
-        """
+        Keys pressed before the prompt was drawn are appended with `typed_ahead`, otherwise discarded. Raises EOFError
+        at Ctrl-D without a text, and when the terminal is gone. Always restores the mode of the terminal, also when
+        cancelled."""
         with self._input.raw_mode():
             default = text + (self._input.typed_ahead() if typed_ahead else "")
             if not typed_ahead:

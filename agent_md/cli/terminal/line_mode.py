@@ -30,11 +30,10 @@ class LineMode:
     edits = False
 
     async def read(self, prompt: str, *, typed_ahead: bool = False, text: str = "") -> str:
-        """The line that Enter ended; lines that come at once are one text, and its last line waits for Enter.
+        """Returns the line that Enter ended. Lines that arrive at once are one text, and the last one waits for Enter.
 
-        It never begins with `text`. What was typed before the prompt was written is thrown away, whatever `typed_ahead`
-        says: nobody could see it.
-        Raises EOFError at the end of input, AnswerRefused for a line that the kernel has cut.
+        Ignores `text`. Keys pressed before the prompt was written are discarded, even with `typed_ahead`, because they
+        were not visible. Raises EOFError at the end of input, AnswerRefused for a line that the kernel has cut.
         """
         with _line_mode(self._source):
             termios.tcflush(self._source, termios.TCIFLUSH)

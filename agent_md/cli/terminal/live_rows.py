@@ -36,11 +36,10 @@ _WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
 
 
 class LiveArea:
-    """The rows below what was printed. Whoever prints to the same terminal calls `withdraw` first.
+    """The rows below the printed output. Code that prints to the same terminal must call `withdraw` first.
 
-    While they stand what is typed is not echoed, because it would move the cursor; it is still there for the next
-    reader. Nothing is shown while the process is in the background of its terminal.
-    """
+    While rows are shown, typed keys are not echoed, because that would move the cursor; they stay available to the next
+    reader. Nothing is shown while the process is in the background of its terminal."""
 
     def __init__(self, stream: TextIO | None, screen: Screen) -> None:
         """`stream` is a terminal that knows the usual sequences; None = never show anything."""

@@ -21,7 +21,7 @@ _FORMS = {"osc9": "\x1b]9;agentmd: {}\x1b\\", "osc777": "\x1b]777;notify;agentmd
 
 
 class Notices:
-    """Tells of questions as they come up, each once. What was open before, and what nobody asked for, is not told."""
+    """Notifies about new questions, each once, but not about questions that were open before."""
 
     def __init__(
         self, settings: TerminalSettings, output: TextIO | None = None, environ: Mapping[str, str] = os.environ

@@ -50,8 +50,8 @@ def note(item: RenderableType) -> None:
 
 
 def remark(text: str) -> None:
-    """Lines for the person, to standard error; on a terminal folded at words. What is folded is indented: a text of
-    others that is long enough must not begin a line of the screen, where questions do."""
+    """Prints lines for the user to standard error, on a terminal wrapped at words. Wrapped lines are indented, so that
+    a long untrusted text cannot start a line of the screen, where questions start."""
     err = person(sys.stderr)
     for line in visible(text).split("\n"):
         if err.isatty():

@@ -34,7 +34,7 @@ def _cells(cost: Cost) -> tuple[str, ...]:
 
 
 def _money(cost: Cost) -> str:
-    """An unknown cost is never 0: what is known stands before how many calls are not."""
+    """Formats a cost; an unknown cost is never 0, but shown as the known part and the number of unknown calls."""
     if not cost.unknown:
         return dollars(cost.known_usd)
     if cost.unknown == cost.calls:

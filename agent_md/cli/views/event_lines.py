@@ -62,19 +62,19 @@ Said = tuple[str, str, str]
 
 
 def header(agent: str, model: str) -> list[RenderableType]:
-    """What a run begins with: `▶ Running cleaner  google/gemini-2.5-flash` and a blank line."""
+    """The first lines of a run: `▶ Running cleaner  google/gemini-2.5-flash` and a blank line."""
     return [Text.assemble(("▶ Running", "bold"), f" {one_line(agent)}  ", (one_line(model), "dim")), ""]
 
 
 def head_of(at: float, agent: str, sign: str, zone: tzinfo | None = None) -> Text:
-    """What a line begins with: time, agent and sign."""
+    """The start of a line: time, agent and sign."""
     return Text.assemble((time_of_day(at, zone), "dim"), f" {one_line(agent)} {sign} ")
 
 
 @dataclass(frozen=True, slots=True)
 class EventLine:
-    """`said` as a line that begins with the time and the agent; what goes on is indented. With `markdown` texts of the
-    agent are laid out, on a terminal with looks."""
+    """`said` as a line that starts with the time and the agent; further lines are indented. With `markdown`, texts of
+    the agent are rendered, on a terminal with styles."""
 
     at: float
     agent: str
@@ -205,7 +205,7 @@ def cut_text(reason: str) -> str:
 
 
 def decided(request: Request, *, shown: bool, after: str = "") -> Said:
-    """How a request was decided; `after` stands behind that. What it asked is cut if it was `shown` before, else whole."""
+    """The decision of a request, followed by `after`. The question is shortened if it was `shown` before."""
     granted = request.given is not None and request.given.outcome in (Outcome.APPROVED, Outcome.ANSWERED)
     asked = cut(summary(request), _ASKED_CELLS) if shown else summary(request)
     return "👉", f"{asked}: {decision_text(request)}{after}", "" if granted else "attention"

@@ -138,7 +138,7 @@ def _bounds(explanation: Explanation) -> list[tuple[str, str]]:
 
 
 def _trigger_rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
-    """What is started by the trigger and what is skipped; nothing for an agent without."""
+    """What the trigger starts and what is skipped; empty for an agent without a trigger."""
     spec, state = explanation.spec, explanation.trigger
     if spec.trigger.type == "manual":
         return

@@ -20,8 +20,8 @@ __all__ = ["grant_text", "grants_table", "state_text"]
 
 
 def grants_table(rows: Sequence[tuple[Grant, Sequence[Drift]]], *, zone: tzinfo | None = None) -> RenderableType:
-    """Grants in the given order: number, agent, rule, for whose calls, its end, who gave it; below one that does not hold
-    stands why. `Drift` is what suspends it."""
+    """Grants in the given order: number, agent, rule, scope, end, who gave it; below an inactive grant the reason.
+    `Drift` is what suspends it."""
     if not rows:
         return "No grants."
     cells = [

@@ -43,7 +43,7 @@ class Hanging:
 
 
 class Verbatim:
-    """Visible lines behind a margin, to the character: what is too wide goes on further in, wherever that is."""
+    """Visible lines behind a margin, unchanged; lines that are too wide continue with a deeper indent."""
 
     def __init__(
         self, lines: Iterable[tuple[str, str]], margin: str = " " * _INDENT, further: str | None = None
@@ -65,7 +65,7 @@ class Verbatim:
 
 
 def paragraph(line: str, style: str = "") -> Hanging:
-    """A visible line of ours, which goes on as far from the margin as it begins, or a little."""
+    """A visible line of our own, whose wrapped lines have its indent, or a little more."""
     return Hanging(Text(line, style), len(line) - len(line.lstrip(" ")) or _INDENT)
 
 

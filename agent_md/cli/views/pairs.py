@@ -24,8 +24,8 @@ _LEAST = 50
 
 
 class Pairs:
-    """Pairs of a label and a text, which are made visible. What is too wide for the column of labels stands above its
-    text, as does a label without a text."""
+    """Pairs of a label and a text, which are made visible. A label that is too wide for its column is shown above its
+    text, as is a label without a text."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         self._pairs = [(one_line(label), one_line(text)) for label, text in pairs]

@@ -92,7 +92,7 @@ def question_texts(
 
 
 def _wanted(request: Request) -> list[RenderableType]:
-    """What the answer to a custom request must look like, if that was said."""
+    """The expected form of the answer to a custom request, if it has a schema."""
     if request.response_schema is None:
         return []
     return [paragraph(f"{_INDENT}The answer must fit the JSON Schema {shown_json(request.response_schema)}")]
@@ -191,7 +191,8 @@ def _structured(
     above: tuple[RenderableType, ...],
     commands: Collection[Command],
 ) -> QuestionText:
-    """The question with all there is to its options; what is too high for the screen stands above a short menu."""
+    """The question with all details of its options; if it is too high for the screen, they are shown above a short
+    menu."""
     header = f"[{one_line(question['header'])}]" if question.get("header") else ""
     heading = _heading(question["question"], "".join(f"  {part}" for part in (header, progress) if part))
     options: list[dict[str, Any]] = question.get("options") or []
@@ -209,7 +210,7 @@ def _structured(
 
 
 def _details(option: dict[str, Any]) -> Iterator[RenderableType]:
-    """What an option means, in lines of words, and its preview as it is."""
+    """The description of an option, and its preview unchanged."""
     if description := visible(option.get("description") or "").strip():
         lines = "\n".join(filter(None, description.split("\n")))
         yield Padding.indent(Text(lines, "dim", overflow="fold"), _DETAIL)

@@ -17,7 +17,7 @@ _DEPTH = 3
 
 
 def short_json(value: Any, cells: int) -> str:
-    """The value on one visible line. What does not fit into `cells` is cut, and its length stands behind it."""
+    """The value on one visible line. Text that does not fit into `cells` is cut and followed by its length."""
     whole = json.dumps(value, ensure_ascii=False)
     shown = one_line(whole)
     if width_of(shown) <= cells:

@@ -95,10 +95,10 @@ def executions_table(
     only: Collection[ExecutionId] | None = None,
     zone: tzinfo | None = None,
 ) -> list[RenderableType]:
-    """Executions in the given order: number, agent, status, trigger, start, time of work, tokens, cost.
+    """Executions in the given order: number, agent, status, trigger, start, working time, tokens, cost.
 
-    `left` are those whose process died: they say so instead of `running`, and below stands how to go on with them. Calls
-    that may have run are a mark behind the status, and a line below. With `only`, just these of them, without titles.
+    `left` are those whose process died: their status is `died`, and a line below says how to continue them. Calls that
+    may have run are marked after the status, and named in a line below. With `only`, just these rows, without titles.
     """
     if not executions:
         return ["No executions yet."]

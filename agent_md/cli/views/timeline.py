@@ -95,7 +95,7 @@ class Timeline:
     def standing(
         self, execution: Execution, requests: Sequence[Request], *, now: float, died: bool = False
     ) -> list[RenderableType]:
-        """The last lines: how it ended or stands, what it took, and how to go on. `died` = its process did."""
+        """The last lines: the status or the end, the totals, and how to continue. `died` = its process died."""
         lines = [] if self._answer is None else self._at(self._answer.at, ("💬", self._answer.message, ""))
         self._answer = None
         said = ("■", f"{_state(execution, died)} after {_spending(execution, requests, now)}", "dim")

@@ -22,7 +22,7 @@ _CAUGHT_UP = {"skip": "none is started", "once": "the last one is started", "all
 
 
 def start_line(spec: AgentSpec, state: TriggerState, next_at: str | None) -> str:
-    """What starts an agent, when next, and what holds it. `next_at` is the next fire in its zone."""
+    """What starts an agent, when it starts next, and what blocks it. `next_at` is the next fire in its zone."""
     following = "" if next_at is None or state.next_fire is None else f", next at {next_at}"
     held = held_text(spec, state)
     return f"{one_line(spec.name)} starts by itself: {trigger_line(spec)}{following}" + (f"; {held}" if held else "")

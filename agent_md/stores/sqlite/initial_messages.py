@@ -41,7 +41,7 @@ _Messages = list[dict[str, Any]]
 
 
 class Conversation(NamedTuple):
-    """What is stored of a conversation beside its executions; of one without a session, or not yet begun, nothing."""
+    """The stored data of a conversation besides its executions; empty for one without a session, or a new one."""
 
     lives: bool = False
     """Whether there is a session, not deleted."""
@@ -58,7 +58,7 @@ class SqliteInitialMessages:
         self._db = db
 
     def read(self, execution_id: int) -> _Messages:
-        """What an execution begins with. A message that it refers to and that is gone is left out."""
+        """The first messages of an execution. A referenced message that was removed is left out."""
         stored = self.stored(execution_id)
         if isinstance(stored, list):
             return stored

@@ -114,7 +114,7 @@ class Removals:
             after = rows[-1][0]
 
     def _next_window(self, agent: str) -> set[int]:
-        """What the next execution without a session would be told of, with the history that the newest one has."""
+        """The messages that the next execution without a session would start with, with the history of the newest one."""
         (history,) = self._db.one(
             "SELECT coalesce(json_extract(s.body, '$.history'), 0) FROM executions x"
             " JOIN specs s ON s.digest = x.spec_digest"

@@ -261,7 +261,7 @@ def to_event(row: Any) -> Event:
 
 
 def text_in(data: dict[str, Any]) -> str:
-    """The text of the message that an event holds, as far as it is plain text; "" without one."""
+    """The plain text of the message in an event; "" without one."""
     message = data.get("message")
     content = message["data"].get("content") if isinstance(message, dict) else None
     return content if isinstance(content, str) else ""

@@ -240,7 +240,7 @@ class SqliteSessions:
     # For the store, inside the transaction that creates an execution
 
     def conversation(self, new: NewExecution) -> Conversation:
-        """What a new execution would go on with."""
+        """The conversation that a new execution continues."""
         if new.session_id is None or new.parent_id is not None:
             return Conversation()
         return self._conversation(new.agent, new.session_id)

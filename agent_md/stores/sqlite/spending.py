@@ -59,7 +59,7 @@ def _held(db: Database, scope: Scope, agent: str, *, before: int) -> float:
 
 
 def marks_passed(db: Database, claim: Claim, budget: Budget, cost: float | None) -> tuple[str, ...]:
-    """What the log is to be told now that a call of the claim's execution was paid, at this cost."""
+    """The log messages after a call of the claim's execution was paid, at this cost."""
     (agent,) = db.one("SELECT agent FROM executions WHERE id = ?", claim.execution_id)
     told = []
     for limit in budget.limits:
