@@ -158,6 +158,14 @@ def test_targets_of_make_exist() -> None:
         assert next(word for word in words[1:] if "=" not in word) in targets
 
 
+def test_tests_that_are_named_exist() -> None:
+    named = {
+        code for document in DOCUMENTS for code in document.code() if code.startswith("tests/") and code.endswith(".py")
+    }
+    assert len(named) > 20
+    assert [name for name in sorted(named) if not (ROOT / name).is_file()] == []
+
+
 # Examples
 
 
