@@ -5,6 +5,8 @@ The message of an error says what happened to what, and what to do next; it is s
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "AddressRefused",
     "AgentDisabled",
@@ -128,6 +130,16 @@ class SeveralOpen(UsageError):
     def __init__(self, message: str, open_ids: tuple[str, ...]) -> None:
         super().__init__(message)
         self.open = open_ids
+
+
+class NotShown(UsageError):
+    """An answer named no request, and is for some that came up after the first one and were not shown to who answers.
+    `open` lists their ids, oldest first; `shapes` are those that are shown now, as JSON."""
+
+    def __init__(self, message: str, open_ids: tuple[str, ...], shapes: tuple[dict[str, Any], ...] = ()) -> None:
+        super().__init__(message)
+        self.open = open_ids
+        self.shapes = shapes
 
 
 class ConversationWaiting(UsageError):

@@ -27,11 +27,14 @@ from agent_md.reloading.loop import Announcement
 from agent_md.serialization import firing_json, request_json
 from agent_md.triggers.watch_loop import WatchLoop
 
-__all__ = ["Context", "ServerContext"]
+__all__ = ["ANONYMOUS", "Context", "ServerContext"]
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
+
+ANONYMOUS = "api"
+"""Who answers over HTTP, and is shown what is asked, without a name."""
 
 _MOST_ANNOUNCEMENTS = 1000
 _CHECKS = 2
@@ -113,15 +116,17 @@ class ServerContext:
         """The names under which an agent has executions: its file may have written it otherwise before."""
         return tuple(known for known in self.store.agent_names() if name_key(known) == name_key(name))
 
-    async def open_requests_json(self, execution: Execution) -> list[dict[str, Any]]:
-        """The open requests of an execution and of those below it as JSON, oldest first."""
+    async def open_requests_json(self, execution: Execution, *, to: str = ANONYMOUS) -> list[dict[str, Any]]:
+        """The open requests of an execution and of those below it as JSON, oldest first, which are shown `to` somebody."""
         requests = self.store.requests(execution.id, family=True)
-        return await self.requests_json([request for request in requests if request.open], under=execution)
+        return await self.requests_json([request for request in requests if request.open], under=execution, to=to)
 
     async def requests_json(
-        self, requests: Sequence[HumanRequest], *, under: Execution | None = None
+        self, requests: Sequence[HumanRequest], *, under: Execution | None = None, to: str = ANONYMOUS
     ) -> list[dict[str, Any]]:
-        """The requests as JSON, as those of the execution `under` which they are listed, or of their roots."""
+        """The requests as JSON, as those of the execution `under` which they are listed, or of their roots; they are shown
+        `to` somebody."""
+        self.store.showings.record(requests, to)
         drift = await asyncio.to_thread(self.app.drift_of, requests) if requests else {}
         return [request_json(request, drift=drift[request.id], under=under) for request in requests]
 

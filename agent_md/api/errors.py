@@ -16,6 +16,7 @@ from agent_md.errors import (
     AnswerConflict,
     AnswerRetracted,
     ConversationWaiting,
+    NotShown,
     SessionBusy,
     SettledOtherwise,
     SeveralOpen,
@@ -63,6 +64,8 @@ def _beside(error: AgentmdError) -> dict[str, Any]:
         return {"interrupts": asked, "waiting": list(error.waiting)}
     if isinstance(error, SeveralOpen):
         return {"open": list(error.open)}
+    if isinstance(error, NotShown):
+        return {"open": list(error.open), "requests": list(error.shapes)}
     if isinstance(error, SeveralSessions):
         return {"agents": list(error.agents)}
     if isinstance(error, AnswerConflict):

@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse
 from pydantic import BeforeValidator
 
-from agent_md.api.context import Context
+from agent_md.api.context import ANONYMOUS, Context
 from agent_md.api.errors import documented
 from agent_md.api.event_streams import execution_stream
 from agent_md.api.request_bodies import NoBody
@@ -36,6 +36,7 @@ from agent_md.executions.ids import ExecutionId
 from agent_md.executions.positions import POSITION, Position
 from agent_md.executions.settlement_note import checked_note
 from agent_md.executions.states import Status, TriggerKind
+from agent_md.runner.responding import not_shown
 from agent_md.runner.retrying import calls_that_ran
 from agent_md.serialization import (
     event_json,
@@ -55,7 +56,7 @@ _Position = Annotated[
 ]
 _Limit = Annotated[int, Query(ge=1, le=1000)]
 _Offset = Annotated[int, Query(ge=0, le=2**62)]
-_LOCAL = "api"
+_By = Annotated[str | None, Query(description="Who reads it; recorded as `http:NAME`.")]
 
 router = APIRouter(tags=["executions"], route_class=StrictRoute)
 
@@ -97,6 +98,11 @@ async def refusals(
     return [refusal_json(refusal) for refusal in found]
 
 
+def _named(by: str | None) -> str:
+    """Who a client says it is, as it is recorded."""
+    return ANONYMOUS if by is None else client_name("http", by)
+
+
 def _known_status(name: StatusName) -> Status:
     match name:
         case "failed":
@@ -108,11 +114,12 @@ def _known_status(name: StatusName) -> Status:
 
 
 @router.get("/executions/{execution_id}", response_model=ExecutionDetail, responses=documented(404, 422))
-async def one_execution(context: Context, execution_id: _Id) -> dict[str, Any]:
+async def one_execution(context: Context, execution_id: _Id, by: _By = None) -> dict[str, Any]:
     """One execution, with its final text and its open requests."""
     context.settle()
     execution = context.store.execution(ExecutionId(execution_id))
-    return execution_detail(execution, await context.open_requests_json(execution), context.store.calls(execution.id))
+    shapes = await context.open_requests_json(execution, to=_named(by))
+    return execution_detail(execution, shapes, context.store.calls(execution.id))
 
 
 @router.get("/executions/{execution_id}/messages", response_model=list[EventEntry], responses=documented(404, 422))
@@ -132,28 +139,30 @@ async def stream(
 
 
 @router.get("/executions/{execution_id}/pending", response_model=PendingRequest, responses=documented(404, 422))
-async def pending_of(context: Context, execution_id: _Id) -> dict[str, Any]:
+async def pending_of(context: Context, execution_id: _Id, by: _By = None) -> dict[str, Any]:
     """Its oldest open request; 404 when there is none."""
     context.settle()
-    found = await context.open_requests_json(context.store.execution(ExecutionId(execution_id)))
+    found = await context.open_requests_json(context.store.execution(ExecutionId(execution_id)), to=_named(by))
     if not found:
         raise UnknownRequest(f"execution {execution_id} has no open request")
     return found[0]
 
 
 @router.get("/executions/{execution_id}/requests", response_model=list[PendingRequest], responses=documented(404, 422))
-async def requests_of(context: Context, execution_id: _Id) -> list[dict[str, Any]]:
+async def requests_of(context: Context, execution_id: _Id, by: _By = None) -> list[dict[str, Any]]:
     """All its requests, and those of executions below it, oldest first, those decided with their outcome."""
     context.settle()
     execution = context.store.execution(ExecutionId(execution_id))
-    return await context.requests_json(context.store.requests(execution.id, family=True), under=execution)
+    return await context.requests_json(
+        context.store.requests(execution.id, family=True), under=execution, to=_named(by)
+    )
 
 
 @router.get("/pending", response_model=list[PendingRequest], responses=documented(422))
-async def pending(context: Context, limit: _Limit = 100, offset: _Offset = 0) -> list[dict[str, Any]]:
+async def pending(context: Context, limit: _Limit = 100, offset: _Offset = 0, by: _By = None) -> list[dict[str, Any]]:
     """All open requests of all executions, oldest first."""
     context.settle()
-    return await context.requests_json(context.store.open_requests(limit=limit, offset=offset))
+    return await context.requests_json(context.store.open_requests(limit=limit, offset=offset), to=_named(by))
 
 
 @router.post(
@@ -163,13 +172,20 @@ async def pending(context: Context, limit: _Limit = 100, offset: _Offset = 0) ->
 )
 async def respond(context: Context, execution_id: _Id, body: RespondBody) -> dict[str, Any]:
     """Answers a request. The first answer wins; the same answer again is taken again."""
-    by = _LOCAL if body.by is None else client_name("http", body.by)
+    by = _named(body.by)
     execution = context.store.execution(ExecutionId(execution_id))
     request = context.app.responder.choose_request(execution, body.request_id)
+    if body.request_id is None and (unseen := context.app.responder.unseen(execution, [request], by)):
+        raise not_shown(execution, unseen, await context.requests_json(unseen, under=execution, to=by))
     answer = await context.new_answer(request, body.response)
     context.store.record_answers([answer], by=by)
     context.hub.stored()
-    return {"status": "resuming", "execution_id": execution.id}
+    return {
+        "status": "resuming",
+        "execution_id": execution.id,
+        "request_id": request.id,
+        "message": request.message,
+    }
 
 
 @router.delete(
@@ -184,7 +200,7 @@ async def retract(
     by: Annotated[str | None, Query(description="Who retracts it; recorded as `http:NAME`.")] = None,
 ) -> dict[str, Any]:
     """Retracts a human's answer before its call acts on it, and asks again. The same again gives the first retraction."""
-    name = _LOCAL if by is None else client_name("http", by)
+    name = _named(by)
     execution = context.store.execution(ExecutionId(execution_id))
     request = context.app.responder.choose_request(execution, request_id)
     retraction = context.store.retract(request.id, by=name)
@@ -201,7 +217,7 @@ async def settle(context: Context, execution_id: _Id, position: _Position, body:
     """Records what became of a call that may have run. The first to say so is kept; the same again is taken again."""
     execution = context.store.execution(ExecutionId(execution_id))
     at = Position.parse(position)
-    context.store.settle_call(execution.id, at, ran=body.ran, note=checked_note(body.note), by=_LOCAL)
+    context.store.settle_call(execution.id, at, ran=body.ran, note=checked_note(body.note), by=ANONYMOUS)
     call = context.store.call(execution.id, at)
     assert call is not None  # it was settled
     return unknown_call_json(call)
@@ -223,7 +239,7 @@ async def retry(context: Context, execution_id: _Id, _body: NoBody | None = None
 @router.delete("/executions/{execution_id}", response_model=CancelAnswer, responses=documented(404, 422))
 async def cancel(context: Context, execution_id: _Id) -> dict[str, Any]:
     """Aborts it: at once if it waits, as soon as its driver obeys if it runs; an ended one is left as it is."""
-    execution = context.store.request_cancel(ExecutionId(execution_id), _LOCAL)
+    execution = context.store.request_cancel(ExecutionId(execution_id), ANONYMOUS)
     if not execution.status.final:
         execution = await context.engine.close(execution.id)
     status = str(execution.status) if execution.status.final else "cancelling"

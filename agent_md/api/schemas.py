@@ -63,6 +63,9 @@ class Conflict(Detail):
 
     waiting: list[int] | None = Field(default=None, description="Executions that wait for a human.")
     open: list[str] | None = Field(default=None, description="Ids of the open requests, oldest first.")
+    requests: list[PendingRequest] | None = Field(
+        default=None, description="Requests that had not been shown to who answers without naming one; now they are."
+    )
     interrupts: list[OpenInterrupt] | None = Field(
         default=None,
         description="What a session asks that takes no message now, oldest first; none while it only runs.",
@@ -356,6 +359,8 @@ class RespondBody(RequestBody):
 class RespondAnswer(Open):
     status: Literal["resuming"]
     execution_id: int
+    request_id: str = Field(description="The request that was answered.")
+    message: str = Field(description="What it asks.")
 
 
 class GrantEntry(Open):

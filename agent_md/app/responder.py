@@ -31,6 +31,14 @@ class Responder:
 
         return choose_request(execution, self._app.store.requests(execution.id, family=True), wanted, prefix=prefix)
 
+    def unseen(self, execution: Execution, chosen: Sequence[Request], by: str) -> list[Request]:
+        """Which of the requests, chosen without being named, `by` may not know; see `agent_md.runner.responding.unseen`."""
+        from agent_md.runner.responding import unseen
+
+        store = self._app.store
+        shown = store.showings.shown([request.id for request in chosen], by)
+        return unseen(store.requests(execution.id, family=True), chosen, shown)
+
     def choose_answered(self, execution: Execution, wanted: str | None) -> Request:
         """The request whose answer is to be retracted; see `agent_md.runner.responding.choose_answered`."""
         from agent_md.runner.responding import choose_answered

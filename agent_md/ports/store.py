@@ -26,6 +26,7 @@ from agent_md.ports.mcp_lists import McpLists
 from agent_md.ports.outbox import Outbox
 from agent_md.ports.retention import Retention
 from agent_md.ports.sessions import Sessions
+from agent_md.ports.showings import Showings
 
 __all__ = ["AnswerReceipt", "Idempotency", "NewAnswer", "Store"]
 
@@ -80,6 +81,9 @@ class Store(ExecutionQueries, FamilyQueries, JournalQueries, EventQueries, Proto
 
     @property
     def mcp_lists(self) -> McpLists: ...
+
+    @property
+    def showings(self) -> Showings: ...
 
     @property
     def retention(self) -> Retention: ...

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agent_md.errors import AnswerRefused, NeverAsked, SeveralOpen, ToolError, UnknownRequest, UsageError
+from agent_md.errors import AnswerRefused, NeverAsked, NotShown, SeveralOpen, ToolError, UnknownRequest, UsageError
 from agent_md.executions.answers import validate_response, without_shown_args
 from agent_md.executions.execution import Execution
 from agent_md.executions.grants import GrantScope
+from agent_md.executions.ids import RequestId
 from agent_md.executions.request_occurrences import is_retractable, retracted
 from agent_md.executions.requests import Request
-from agent_md.executions.states import RequestKind
+from agent_md.executions.states import RequestKind, RequestSource
 from agent_md.ports.store import NewAnswer
 from agent_md.runner.record_grant import new_grant, remembered
 
 if TYPE_CHECKING:
     from agent_md.tools.base import Plan
 
-__all__ = ["Editing", "choose_answered", "choose_request", "edited_request", "new_answer", "refuse_asked_again"]
+__all__ = [
+    "Editing",
+    "choose_answered",
+    "choose_request",
+    "edited_request",
+    "new_answer",
+    "not_shown",
+    "refuse_asked_again",
+    "unseen",
+]
 
 
 class Editing(Protocol):
@@ -63,6 +73,34 @@ def refuse_asked_again(requests: Sequence[Request], unnamed: Request) -> None:
     for request in requests:
         if request.id == unnamed.replaces and request.retraction is not None:
             raise retracted(request, request.retraction)
+
+
+def unseen(requests: Sequence[Request], chosen: Sequence[Request], shown: Collection[RequestId]) -> list[Request]:
+    """The open ones of the `chosen` requests, none of which was named, that who answers may not know: they came up after
+    the first ones of the execution and are not among those that were `shown`. `requests` as in `choose_request`."""
+    first = requests[0]
+
+    def came_with_first(request: Request) -> bool:
+        """In the one transaction that stored the first: of one message, or raised by a tool in one go."""
+        if (request.execution_id, request.source) != (first.execution_id, first.source):
+            return False
+        if request.source is RequestSource.GATE:
+            return (request.position.turn, request.occurrence) == (first.position.turn, 0)
+        return (request.position, request.created_at) == (first.position, first.created_at)
+
+    return [r for r in chosen if r.open and r.id not in shown and not came_with_first(r)]
+
+
+def not_shown(execution: Execution, requests: Sequence[Request], shapes: Sequence[dict[str, Any]] = ()) -> NotShown:
+    """The error for an answer to requests that were not shown before, and are now."""
+    ids = tuple(request.id for request in requests)
+    which = f"request {ids[0]}" if len(ids) == 1 else f"requests {', '.join(ids)}"
+    return NotShown(
+        f"nothing was answered: {which} of execution {execution.id} came up later and had not been shown to you; now "
+        "read what is asked, and give the same answer again, or one that names the request",
+        ids,
+        tuple(shapes),
+    )
 
 
 def choose_answered(execution: Execution, requests: Sequence[Request], wanted: str | None) -> Request:

@@ -75,7 +75,16 @@ class Attempts:
             self._again(delivery, "it could not be made", None)
         else:
             self._judge(delivery, reply)
+            if 200 <= reply.status < 300:
+                self._record_shown(delivery, body)
         return None
+
+    def _record_shown(self, delivery: Delivery, body: bytes) -> None:
+        """Who is told by webhook answers over HTTP, mostly without a name."""
+        if delivery.event is HookEvent.INTERRUPT:
+            told = ids_in(body.decode())
+            requests = self.store.requests(delivery.execution_id, family=True)
+            self.store.showings.record([request for request in requests if request.id in told], "api")
 
     async def _send(self, delivery: Delivery, body: bytes) -> Reply:
         try:

@@ -9,6 +9,7 @@ import pytest
 
 from agent_md.cli.command_context import login
 from agent_md.executions.states import Outcome, Status
+from agent_md.python_api import Workspace
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.gates import GATES, open_gate, until_begun
 from tests.support.processes import Finished
@@ -218,10 +219,50 @@ def test_requests_by_id_and_by_prefix(asking: AgentFolder) -> None:
 
 def test_all_answers_all_or_none(asking: AgentFolder) -> None:
     waiting(asking, CONFIRM, CONFIRM, INPUT)
+    asking.cli("pending")  # the tool asked later than the two others
     assert "answer it with --text" in refused(asking, asking.cli("respond", "1", "--yes", "--all"))
     assert asking.cli("respond", "1", "--text", "T", "--request", asking.requests()[2].id).code == 3
     assert asking.cli("respond", "1", "--no", "--reason", "no birds", "--all").code == 0
     assert asking.results() == ["Action denied by user: no birds", "Action denied by user: no birds", "T"]
+
+
+def test_a_question_that_was_never_shown_is_shown_and_not_answered(asking: AgentFolder) -> None:
+    other = call("ship", item="cats")
+    asking.agent("asker", [{"calls": [CONFIRM]}, {"calls": [other]}, {"text": "Done."}], "tools: [asking, gates]")
+    asking.begin("asker")
+    with Workspace(asking.path) as workspace:
+        workspace.answer(workspace.requests(1)[0], {"approved": True})
+        workspace.resume(1)
+    for _ in range(2):  # it is shown by another user's name, and by a program
+        with Workspace(asking.path) as workspace:
+            assert workspace.requests(1)[0].tool_args == {"item": "cats", "count": 1}
+    unseen = asking.cli("respond", "1", "--yes")
+    assert unseen.code == 2
+    assert '? Confirm ship {"item": "cats", "count": 1} [y/N]' in unseen.out
+    assert "nothing was answered: request 1-1.0 of execution 1 came up later" in unseen.err
+    assert (asking.path / "shipped").read_text() == "1 birds\n"
+    answered = asking.cli("respond", "1", "--yes")
+    assert answered.code == 0
+    assert 'Confirm ship {"item": "cats", "count": 1}: approved by' in answered.out
+    assert (asking.path / "shipped").read_text() == "1 birds\n1 cats\n"
+
+
+@pytest.mark.parametrize("way", ["pending", "json", "request", "quiet"])
+def test_a_question_that_was_shown_or_named_is_answered(asking: AgentFolder, way: str) -> None:
+    other = call("ship", item="cats")
+    asking.agent("asker", [{"calls": [CONFIRM]}, {"calls": [other]}, {"text": "Done."}], "tools: [asking, gates]")
+    asking.begin("asker")
+    with Workspace(asking.path) as workspace:
+        workspace.answer(workspace.requests(1)[0], {"approved": True})
+        workspace.resume(1)
+    if way in ("pending", "json"):
+        asking.cli("pending", *(["--json"] if way == "json" else []))
+    if way == "quiet":
+        shown = asking.cli("respond", "1", "--yes", "--all", "--quiet")
+        assert (shown.code, shown.out) == (2, "")
+        assert "? Confirm ship" in shown.err
+    named = ["--request", "1-1.0"] if way == "request" else []
+    assert asking.cli("respond", "1", "--yes", *named).code == 0
 
 
 def test_no_wait_records_and_leaves(asking: AgentFolder) -> None:

@@ -8,12 +8,13 @@ import urllib.parse
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from tests.support.gates import GATES, open_gate, until_begun
 from tests.support.processes import Cli
-from tests.support.server import Server, respond, run, take, wait_for
+from tests.support.server import Client, Server, respond, run, take, wait_for
 from tests.support.waiting import until
 from tests.support.world import World
 
@@ -132,6 +133,8 @@ class TestShapes:
         assert respond(server.client, execution, {"approved": True}).body == {
             "status": "resuming",
             "execution_id": execution,
+            "request_id": request["request_id"],
+            "message": request["message"],
         }
         done = wait_for(server.client, execution, "success")
         assert done["output_data"] == "End."
@@ -222,6 +225,42 @@ class TestAnswers:
         several = respond(server.client, execution, {"approved": True})
         assert several.status == 409
         assert len(several.body["open"]) == 2
+
+    def test_none_named_and_not_shown_to_who_answers(self, server: Server) -> None:
+        (server.workspace / "agents/_config/scripts/worker.yaml").write_text(
+            "conversations: [{turns: [{calls: [{name: danger, args: {key: A}}]}, {calls: [{name: danger, args: {key: B}}]},"
+            " {calls: [{name: danger, args: {key: C}}]}, {text: E}]}]"
+        )
+        execution = run(server.client)
+        wait_for(server.client, execution, "waiting")
+        first = respond(server.client, execution, {"approved": True}, by="ann")
+        assert (first.status, first.body["request_id"]) == (200, f"{execution}-0.0")
+        second = next_request(server.client, execution, f"{execution}-1.0")
+        unseen = respond(server.client, execution, {"approved": True}, by="ann")
+        assert (unseen.status, unseen.body["open"]) == (409, [f"{execution}-1.0"])
+        assert unseen.body["requests"][0]["tool_args"] == second["tool_args"] == {"key": "B"}
+        assert respond(server.client, execution, {"approved": True}, by="bob").status == 409
+        again = respond(server.client, execution, {"approved": True}, by="ann")
+        assert (again.status, again.body["message"]) == (200, 'Confirm danger {"key": "B"}')
+        third = next_request(server.client, execution, f"{execution}-2.0")
+        assert server.client.get("/pending?by=bob").body[-1]["request_id"] == third["request_id"]
+        assert respond(server.client, execution, {"approved": True}, by="ann").status == 409
+        assert respond(server.client, execution, {"approved": True}, by="bob").status == 200
+        wait_for(server.client, execution, "success")
+
+
+def next_request(client: Client, execution: int, request_id: str) -> dict[str, Any]:
+    """The open request of this id, shown to nobody with a name."""
+
+    found: list[dict[str, Any]] = []
+
+    def is_open() -> bool:
+        pending = client.get(f"/executions/{execution}").body["pending"]
+        found[:] = [request for request in pending if request["request_id"] == request_id]
+        return bool(found)
+
+    until(is_open)
+    return found[0]
 
 
 class TestAdmission:

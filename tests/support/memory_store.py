@@ -44,6 +44,7 @@ from tests.support.memory_mcp_lists import MemoryMcpLists
 from tests.support.memory_outbox import MemoryOutbox
 from tests.support.memory_retention import MemoryRetention
 from tests.support.memory_sessions import MemorySessions
+from tests.support.memory_showings import MemoryShowings
 from tests.support.memory_state import MemoryState, as_json
 
 __all__ = ["MemoryStore"]
@@ -57,6 +58,7 @@ class MemoryStore:
         self._workers = workers
         self._ledger = MemoryLedger(self._state)
         self.sessions = MemorySessions(self._state)
+        self.showings = MemoryShowings()
         self.outbox = MemoryOutbox(self._state, workers)
         self.firings = MemoryFirings(self._state)
         self.grants = MemoryGrants(self._state, self.sessions.holds)

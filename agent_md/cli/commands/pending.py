@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent_md.app import App
-from agent_md.cli.command_context import WorkspaceOption, each_change
+from agent_md.cli.command_context import WorkspaceOption, each_change, login
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.tables import PendingRow, pending_table
@@ -42,6 +42,7 @@ def pending(
 
 
 def _show_pending(app: App, requests: Sequence[Request], *, as_json: bool) -> None:
+    app.reading_store.showings.record(requests, login())
     drift = app.drift_of(requests)
     if as_json:
         say(json_line([request_json(request, drift=drift[request.id]) for request in requests]))

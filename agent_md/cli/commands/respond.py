@@ -23,7 +23,7 @@ from agent_md.executions.ids import ExecutionId
 from agent_md.executions.requests import Request
 from agent_md.executions.states import Status
 from agent_md.ports.store import NewAnswer
-from agent_md.runner.responding import refuse_asked_again
+from agent_md.runner.responding import not_shown, refuse_asked_again
 from agent_md.serialization import retraction_json
 from agent_md.visible_text import json_line, one_line
 
@@ -133,6 +133,8 @@ def respond(
             follower.end()
         else:
             chosen = _chosen(app, asked, request, everything=everything)
+            if request is None:
+                _refuse_unseen(app, asked, chosen, follower)
             _tell_drift(app, [item for item in chosen if item.open])
             new = [
                 app.responder.new_answer(app.store.execution(item.execution_id), item, given.response_to(item))
@@ -159,6 +161,14 @@ def _chosen(app: App, execution: Execution, prefix: str | None, *, everything: b
         return [app.responder.choose_request(execution, prefix, prefix=True)]
     except SeveralOpen as several:
         raise SeveralOpen(f"{several}; name one with --request, or answer all with --all", several.open) from None
+
+
+def _refuse_unseen(app: App, execution: Execution, chosen: Sequence[Request], follower: EventFollower) -> None:
+    """Shows what was never shown to who answers now, and raises NotShown."""
+    if unseen := app.responder.unseen(execution, chosen, login()):
+        follower.questions(unseen)
+        app.store.showings.record(unseen, login())
+        raise not_shown(execution, unseen)
 
 
 def _retract(app: App, execution: Execution, prefix: str | None, *, as_json: bool) -> None:

@@ -94,6 +94,7 @@ class Answering:
         self._notices.tell([still.id for still in self.open_requests()], request.agent, listed(request))
         drift = self._app.drift_of([request])[request.id]
         details = LocalDetails(self._app, request)
+        self._store.showings.record([request], login())
         asking = asyncio.create_task(ask_request(request, prompt, details, drift=drift, now=time.time()))
         try:
             decided = await self._until_answered(asking, request)
@@ -188,6 +189,8 @@ class Answering:
         return Left(code)
 
     def _tell_waiting(self, still_open: list[Request]) -> None:
+        if self._output.shows_questions:
+            self._store.showings.record(still_open, login())
         for request in still_open if self._prompt is None else ():
             if request.source is RequestSource.TOOL or request.path:
                 self._output.note(f"? {asked_by(request)}{unasked(request)}")

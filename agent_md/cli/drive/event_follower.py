@@ -39,6 +39,12 @@ class EventFollower:
         """What this command was given an answer to, to be named first; `again`: it was recorded before."""
         self._answered = requests, again
 
+    def questions(self, requests: Sequence[Request]) -> None:
+        """Shows what is asked, whole."""
+        drift = self._app.drift_of(requests)
+        for request in requests:
+            self._guarded(partial(self.output.question, request, drift=drift[request.id]))
+
     def begin(self) -> Sequence[Event]:
         """Begins with the start of a new execution, else with what was answered, how it stands (its wait, its end) and
         what comes now.

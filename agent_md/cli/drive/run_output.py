@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent_md.cli.terminal.live_rows import NOWHERE, LiveArea
@@ -10,13 +12,16 @@ from agent_md.cli.terminal.output import note, say
 from agent_md.cli.views.call_text import long_texts
 from agent_md.cli.views.event_lines import RunView, cut_text, header
 from agent_md.cli.views.money import dollars
-from agent_md.cli.views.questions import contents
+from agent_md.cli.views.questions import contents, question_texts
+from agent_md.cli.views.rendering import rendered
 from agent_md.cli.views.request_text import decision_text, summary
+from agent_md.cli.views.screen import Screen
 from agent_md.executions.execution import Event, Execution
 from agent_md.executions.requests import Request
-from agent_md.executions.states import Drift, EventType
+from agent_md.executions.states import Drift, EventType, RequestKind
+from agent_md.process.standard_streams import person
 from agent_md.serialization import request_json, run_event_line
-from agent_md.visible_text import counted, json_line, visible
+from agent_md.visible_text import counted, json_line, one_line, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,6 +34,9 @@ class Output:
 
     live: LiveArea = NOWHERE
     """Where progress may be shown below what is printed. Whoever prints past this object withdraws it first."""
+
+    shows_questions = True
+    """Whether who reads it knows what is asked."""
 
     def note(self, text: str) -> None:
         """A line for the person, to standard error."""
@@ -50,6 +58,9 @@ class Output:
 
     def left_open(self, request: Request) -> None:
         """A guarded call waits for an answer, and nobody is asked here."""
+
+    def question(self, request: Request, *, drift: Sequence[Drift]) -> None:
+        """A question that is shown whole, and not asked here."""
 
     def decided(self, request: Request, *, shown: bool) -> None:
         """A question was decided by this command without asking anybody; `shown`: what it asks stands above."""
@@ -92,6 +103,11 @@ class TextOutput(Output):
         for line in contents(request) if long_texts(request.tool_args or {}) else ():
             self._say(line)
 
+    def question(self, request: Request, *, drift: Sequence[Drift]) -> None:
+        self.live.withdraw()
+        for line in _question_lines(request, drift):
+            say(line)
+
     def decided(self, request: Request, *, shown: bool) -> None:
         for line in self._view.decided(request, shown=shown):
             self._say(line)
@@ -124,6 +140,13 @@ class TextOutput(Output):
 class QuietOutput(Output):
     """Only the final answer; what was answered, and why there is no final answer, goes to standard error."""
 
+    shows_questions = False
+
+    def question(self, request: Request, *, drift: Sequence[Drift]) -> None:
+        for line in _question_lines(request, drift):
+            for row in [line] if isinstance(line, str) else rendered(Screen.of(person(sys.stderr)), line):
+                note(row)
+
     def event(self, event: Event, execution: Execution, requests: Sequence[tuple[Request, Sequence[Drift]]]) -> None:
         if event.type is EventType.FINAL_ANSWER:
             say(visible(event.message, prose=True))
@@ -137,6 +160,15 @@ class QuietOutput(Output):
 
     def ended(self, execution: Execution) -> None:
         _note_unknown(execution)
+
+
+def _question_lines(request: Request, drift: Sequence[Drift]) -> Iterator[RenderableType]:
+    """Everything that is asked, as a prompt shows it."""
+    screen = Screen.of(person(sys.stdout))
+    for text in question_texts(request, screen, drift=drift, now=time.time()):
+        yield from (*text.above, *text.lines)
+        if request.kind is RequestKind.CONFIRM:
+            yield one_line(text.prompt)
 
 
 def _note_unknown(execution: Execution) -> None:
@@ -154,6 +186,10 @@ class JsonOutput(Output):
     def event(self, event: Event, execution: Execution, requests: Sequence[tuple[Request, Sequence[Drift]]]) -> None:
         shapes = [request_json(request, drift=drift) for request, drift in requests]
         self._line(run_event_line(event, execution, shapes))
+
+    def question(self, request: Request, *, drift: Sequence[Drift]) -> None:
+        shape = request_json(request, drift=drift)
+        self._line({"event": "question", "execution_id": request.execution_id, "request": shape})
 
     def answered(self, request: Request, *, drift: Sequence[Drift], again: bool) -> None:
         shape = request_json(request, drift=drift)

@@ -75,10 +75,11 @@ class Database:
         connection.execute("PRAGMA foreign_keys=ON")
 
     @contextmanager
-    def write(self) -> Iterator[None]:
-        """A write transaction: all of the block is stored, or, when it raises, nothing."""
+    def write(self, *, patient: bool = True) -> Iterator[None]:
+        """A write transaction: all of the block is stored, or, when it raises, nothing. One that is not `patient` waits
+        only a moment for others that write."""
         with self._lock, self._in_words():
-            begin(self._connection)
+            begin(self._connection, patient=patient)
             try:
                 yield
                 self._connection.execute("COMMIT")

@@ -104,14 +104,18 @@ def use_wal(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA journal_size_limit={_WAL_BYTES}")  # what a long reader made of it goes again
 
 
-def begin(connection: sqlite3.Connection) -> None:
+def begin(connection: sqlite3.Connection, *, patient: bool = True) -> None:
     """Begins a write transaction, waiting for another process that writes. After one wait in vain the next ones are
-    short, until it is free: nobody waits for the whole time again and again, a server least of all."""
+    short, until it is free: nobody waits for the whole time again and again, a server least of all. One that is not
+    `patient` never waits for long, and changes nothing about that."""
+    (before,) = connection.execute("PRAGMA busy_timeout").fetchone()
+    if not patient:
+        connection.execute(f"PRAGMA busy_timeout={_SHORT_TIMEOUT_MS}")
     try:
         connection.execute("BEGIN IMMEDIATE")
     except sqlite3.OperationalError as error:
         if error_name(error).startswith("SQLITE_BUSY"):
-            connection.execute(f"PRAGMA busy_timeout={_SHORT_TIMEOUT_MS}")
+            connection.execute(f"PRAGMA busy_timeout={_SHORT_TIMEOUT_MS if patient else before}")
         raise
     connection.execute(f"PRAGMA busy_timeout={_BUSY_TIMEOUT_S * 1000}")
 

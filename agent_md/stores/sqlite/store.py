@@ -37,6 +37,7 @@ from agent_md.stores.sqlite.outbox import SqliteOutbox
 from agent_md.stores.sqlite.refusals import add_refusal
 from agent_md.stores.sqlite.retention import SqliteRetention
 from agent_md.stores.sqlite.sessions import SqliteSessions
+from agent_md.stores.sqlite.showings import SqliteShowings
 
 __all__ = ["SqliteStore"]
 
@@ -57,6 +58,7 @@ class SqliteStore(FamilyQueries, JournalQueries, EventQueries):
         self.firings = SqliteFirings(self._db, clock)
         self.grants = SqliteGrants(self._db, clock)
         self.mcp_lists = SqliteMcpLists(self._db, clock)
+        self.showings = SqliteShowings(self._db, clock)
         self.retention = SqliteRetention(self._db, self._openings, clock)
 
     @classmethod

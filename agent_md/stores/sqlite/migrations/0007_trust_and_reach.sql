@@ -33,3 +33,11 @@ CREATE TABLE execution_mcp_lists (
     digest TEXT NOT NULL REFERENCES mcp_lists,
     PRIMARY KEY (execution_id, server)
 ) WITHOUT ROWID;
+
+-- which request was shown to whom, by the name that would stand beside the answer
+CREATE TABLE showings (
+    request_id TEXT NOT NULL REFERENCES requests (id) ON DELETE CASCADE,
+    shown_to TEXT NOT NULL,
+    shown_at REAL NOT NULL,
+    PRIMARY KEY (request_id, shown_to)
+) WITHOUT ROWID;
