@@ -38,6 +38,7 @@ __all__ = [
     "NeverAsked",
     "NoServiceManager",
     "NotRetractable",
+    "NotShown",
     "NothingToRetract",
     "NothingToSettle",
     "OpenFilesLimit",
