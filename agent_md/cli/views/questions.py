@@ -71,7 +71,7 @@ def question_texts(
 ) -> list[QuestionText]:
     """The questions of a request, in order; all but `questions` have one. `now` tells how long it stays open, `commands`
     what can be typed instead of an answer."""
-    above = (*_warnings(request, drift, now), *contents(request))
+    above = (*_asking_agent(request), *_warnings(request, drift, now), *contents(request))
     hint = hint_lines(request.kind, commands, screen, multi=bool(request.multi))
     match request.kind:
         case RequestKind.CONFIRM:
@@ -102,6 +102,14 @@ def own_text_entry(labels: Sequence[str]) -> str:
     """The entry of a structured question, after those of its options, that stands for a text of one's own."""
     taken = {label.strip().lower() for label in labels}
     return "Other" if "other" not in taken else "A text of your own"
+
+
+def _asking_agent(request: Request) -> list[RenderableType]:
+    """Who asks, where that is not the agent that was run."""
+    if not request.path:
+        return []
+    agents = " > ".join(step.agent for step in request.path)
+    return [Hanging(Text(f"{_INDENT}{one_line(agents)} asks:", "dim"), 4)]
 
 
 def _warnings(request: Request, drift: Sequence[Drift], now: float | None) -> Iterator[RenderableType]:
