@@ -52,6 +52,8 @@ class PossibleDecision:
     tool: str
     verdict: Verdict
     unclear: bool = False
+    unasked: str = ""
+    """Which of these calls need no approval after all."""
 
 
 def unasked_changes(spec: AgentSpec, tools: Iterable[ToolFacts]) -> list[str]:
@@ -86,6 +88,9 @@ def possible_verdicts(spec: AgentSpec, tool: ToolFacts) -> list[PossibleDecision
         verdict = _decided(spec, tool, call)
         found.setdefault(verdict, PossibleDecision(tool.name, verdict))
     if tool.requires_approval and tool.unasked:
+        asked = Verdict(Decision.ASK, "requires_approval")
+        if asked in found:
+            found[asked] = replace(found[asked], unasked=tool.unasked)
         for possible in possible_verdicts(spec, replace(tool, requires_approval=False)):
             found.setdefault(possible.verdict, possible)
     return sorted(found.values(), key=lambda possible: possible.verdict.source is None)

@@ -49,11 +49,11 @@ def test_what_changes_something_unasked_is_told(folder: AgentFolder) -> None:
 
 
 def test_what_has_no_effect_is_a_note_wherever_somebody_looks(folder: AgentFolder) -> None:
-    fields = "skills: [write]\nallow_hosts: [example.com]\nnotify: [{url: 'http://127.0.0.1:9', token: '${HOOK}', events: [interrupt.requested]}]"
+    fields = "skills: [write]\nnotify: [{url: 'http://127.0.0.1:9', token: '${HOOK}', events: [interrupt.requested]}]"
     folder.agent("helper", [{"text": "Done."}], fields)
     folder.agent("timed", [{"text": "Done."}], "trigger: {type: schedule, every: 5m}")
     folder.agent("watching", [{"text": "Done."}], "trigger: {type: watch, paths: [in]}")
-    notes = ["note: skills and allow_hosts of helper have no effect in this version"]
+    notes = ["note: skills of helper has no effect in this version"]
     told = folder.cli("run", "helper").err
     assert told.startswith(f"{notes[0]}\nnote: no server runs here: `notify` of helper")
     assert folder.cli("run", "timed").err == ""

@@ -60,7 +60,7 @@ def test_from_an_empty_folder_to_a_pause_without_a_key(here: Path) -> None:
     assert "Wrote agents/_config/scripts/helper.yaml, which its model plays\n" in made
     assert made.endswith("Next:\n  agentmd validate helper\n  agentmd explain helper\n  agentmd run helper\n")
     assert typed(here, "validate") == "✓ helper  agents/helper.md\n"
-    assert "  file_write   confirm (agents/helper.md)\n" in typed(here, "explain", "helper")
+    assert "  file_write    confirm (agents/helper.md)\n" in typed(here, "explain", "helper")
     with in_folder(here, "run", "helper") as terminal:
         terminal.expect("[y/N]: ")
         terminal.send_line("y")

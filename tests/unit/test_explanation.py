@@ -8,7 +8,7 @@ import pytest
 
 from agent_md.agents.explained_rules import Subjects, ToolFacts, possible_verdicts
 from agent_md.agents.explanation import Explanation
-from agent_md.agents.spec import AgentSpec, ModelRef, RunSettings, Trigger
+from agent_md.agents.spec import AgentSpec, ModelRef, RunSettings, Secret, Trigger
 from agent_md.cli.views.explanation import explanation_lines
 from agent_md.cli.views.text_width import width_of
 from agent_md.serialization.explanation import explanation_json
@@ -174,3 +174,15 @@ def test_json_has_every_tool_once_for_each_outcome() -> None:
     assert shape["ask_themselves"] == ["ask_user"]
     assert (shape["confirm_timeout"], shape["on_pending"], shape["history"]) == ("5m", "skip", "low")
     assert shape["problems"] == ["no key"]
+
+
+def test_calls_that_need_no_approval_after_all_and_secrets_that_always_ask() -> None:
+    spec = replace(
+        SPEC, auto_approve=("http_request(PUT *)",), secrets=(Secret("SHOP_LOGIN"), Secret("OTHER", ("a.b",)))
+    )
+    facts = ToolFacts("http_request", Subjects.SUBJECTS, requires_approval=True, unasked="GET and HEAD")
+    told = Explanation(spec, tuple(possible_verdicts(spec, facts)), "built in")
+    text = "\n".join(lines_of(*explanation_lines(told)))
+    assert "  http_request  requires_approval (the tool itself), except GET and HEAD\n" in text
+    assert "\nRuns\n  http_request  all other calls\n" in text
+    assert "Calls that use ${SHOP_LOGIN} ask whatever the rules say." in text

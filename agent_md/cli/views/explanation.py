@@ -90,7 +90,7 @@ def _label(possible: PossibleDecision) -> str:
 def _reason(explanation: Explanation, possible: PossibleDecision) -> str:
     verdict = possible.verdict
     if verdict.source == "requires_approval":
-        return "requires_approval (the tool itself)"
+        return "requires_approval (the tool itself)" + (f", except {possible.unasked}" if possible.unasked else "")
     place = explanation.place_of(possible)
     name = "defaults.confirm_tools" if verdict.source == "confirm_tools" else str(verdict.source)
     effect = None if verdict.rule in (None, EVERYTHING) else parse_rule(str(verdict.rule)).effect
@@ -104,12 +104,14 @@ def _reason(explanation: Explanation, possible: PossibleDecision) -> str:
 
 def _notes(explanation: Explanation) -> str:
     rules = [p.verdict.rule for p in explanation.calls if p.verdict.rule not in (None, EVERYTHING)]
+    bare = ", ".join(f"${{{secret.name}}}" for secret in explanation.spec.secrets if not secret.hosts)
     patterns = any(parse_rule(rule).pattern for rule in rules if rule is not None)
     return " ".join(
         text
         for text, holds in (
             ("Of several that fit, the upper one counts.", patterns),
             ("A call to which a pattern cannot be applied asks.", patterns and explanation.custom),
+            (f"Calls that use {bare} ask whatever the rules say.", bool(bare)),
             ("Custom tools may ask you something when they run.", explanation.custom),
         )
         if holds
