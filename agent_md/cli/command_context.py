@@ -32,7 +32,7 @@ WorkspaceOption = Annotated[
         "--workspace",
         "-w",
         metavar="FOLDER",
-        help="The folder with agents/; else $AGENTMD_WORKSPACE, the nearest one above, or ~/agentmd.",
+        help="The folder with agents/. Default: $AGENTMD_WORKSPACE, the nearest one above, or ~/agentmd.",
         show_default=False,
     ),
 ]

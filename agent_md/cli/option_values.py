@@ -81,11 +81,11 @@ def model_ref(text: str) -> ModelRef:
 
 OnAskOption = Annotated[
     OnAsk,
-    typer.Option(help="A question when nobody can be asked here: leave it waiting, deny it, or abort the execution."),
+    typer.Option(help="If nobody can be asked here: leave the question open, deny it, or abort the execution."),
 ]
 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the final answer.")]
 
-LinesOption = Annotated[bool, typer.Option("--json", help="Print one event a line as JSON, and never ask.")]
+LinesOption = Annotated[bool, typer.Option("--json", help="Print one JSON event per line, and never ask.")]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

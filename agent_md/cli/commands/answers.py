@@ -40,11 +40,13 @@ def answers(
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(metavar="WHO", help="Only those of somebody: cli:ann, or ann of any channel.", show_default=False),
+        typer.Option(
+            metavar="WHO", help="Only those of a person: cli:ann, or ann for any channel.", show_default=False
+        ),
     ] = None,
     outcomes: Annotated[
         list[Outcome] | None,
-        typer.Option("--outcome", help="Only those decided so; repeat it for several.", show_default=False),
+        typer.Option("--outcome", help="Only those with this outcome; repeat it for several.", show_default=False),
     ] = None,
     begun: Annotated[
         float | None,

@@ -20,13 +20,13 @@ __all__ = ["chat"]
 def chat(
     agent: Annotated[
         str | None,
-        typer.Argument(metavar="AGENT", help="The agent's name; not needed where --url has it.", show_default=False),
+        typer.Argument(metavar="AGENT", help="The agent's name; not needed if --url names it.", show_default=False),
     ] = None,
     session: Annotated[
         str | None,
         typer.Option(
             metavar="ID",
-            help="Which session to continue, or to begin under this id; else a new one.",
+            help="The session to continue, or to start with this id; default: a new one.",
             show_default=False,
             parser=session_id,
         ),
@@ -44,9 +44,7 @@ def chat(
     ] = None,
     api_key: Annotated[
         str | None,
-        typer.Option(
-            metavar="KEY", help="The key of that server; better give it with $AGENTMD_API_KEY.", show_default=False
-        ),
+        typer.Option(metavar="KEY", help="The key of that server; prefer $AGENTMD_API_KEY.", show_default=False),
     ] = None,
     workspace: WorkspaceOption = None,
 ) -> None:

@@ -27,18 +27,19 @@ _STEP = 1000
 
 
 def checkpoint(
-    stats: Annotated[bool, typer.Option("--stats", help="Show what there is; so without any option.")] = False,
-    purge: Annotated[bool, typer.Option("--purge", help="Remove those that are old and not needed.")] = False,
+    stats: Annotated[bool, typer.Option("--stats", help="Show them; the default.")] = False,
+    purge: Annotated[bool, typer.Option("--purge", help="Remove old ones that are not needed.")] = False,
     agent: Annotated[
         str | None, typer.Option("--agent", metavar="NAME", help="Only those of one agent.", show_default=False)
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="With --purge: also the latest, young ones, and those that wait.")
+        bool,
+        typer.Option("--force", help="With --purge: also recent ones, the latest, and those of waiting executions."),
     ] = False,
     as_json: JsonOption = False,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Show what the checkpoints take on the disk, and remove old ones.
+    """Show the disk space of checkpoints, and remove old ones.
 
     Example: agentmd checkpoint --purge --agent cleaner
     """

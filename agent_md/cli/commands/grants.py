@@ -28,11 +28,11 @@ def grants(
     grant: Annotated[
         str | None, typer.Argument(metavar="ID", help="With revoke: the grant's number.", show_default=False)
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Also those that allow nothing any more.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also grants that have ended.")] = False,
     as_json: JsonOption = False,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """List what was allowed from now on in answers; revoke it.
+    """List and revoke grants: calls that answers allowed from now on.
 
     Example: agentmd grants revoke 3
     """

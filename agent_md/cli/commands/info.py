@@ -26,7 +26,7 @@ def _value(settings: Settings, key: str) -> Any:
 
 
 def info(as_json: JsonOption = False, workspace: WorkspaceOption = None) -> None:
-    """Show the settings in effect, and where each came from.
+    """Show the settings in effect, and the source of each.
 
     Example: agentmd info
     """

@@ -59,7 +59,7 @@ def logs(
         typer.Option(
             "--grep",
             metavar="TEXT",
-            help="Only those in which this was said, in upper or lower case: by a message, a call, an answer, an error.",
+            help="Only those with this text, in any case: in a message, a call, an answer, an error.",
             show_default=False,
         ),
     ] = None,
@@ -74,17 +74,13 @@ def logs(
         ),
     ] = None,
     unknown: Annotated[
-        bool, typer.Option("--unknown", help="Only those with calls that may have run, and that nobody has settled.")
+        bool, typer.Option("--unknown", help="Only those with calls that may have run and are not settled.")
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on as things happen; with -e until the execution ends.")
+        bool, typer.Option("--follow", "-f", help="Continue with new events; with -e until the execution ends.")
     ] = False,
-    refused: Annotated[
-        bool, typer.Option("--refused", help="Runs that were refused and not created, instead of executions.")
-    ] = False,
-    cost: Annotated[
-        bool, typer.Option("--cost", help="What model calls cost, summed up, instead of executions.")
-    ] = False,
+    refused: Annotated[bool, typer.Option("--refused", help="Show refused runs instead of executions.")] = False,
+    cost: Annotated[bool, typer.Option("--cost", help="Show the cost of model calls instead of executions.")] = False,
     by: Annotated[
         CostBy | None,
         typer.Option("--by", help="With --cost: sums by day (the default), agent or model.", show_default=False),
@@ -92,7 +88,7 @@ def logs(
     as_json: JsonOption = False,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Show executions, or everything that happened in one.
+    """Show executions, or all events of one.
 
     Example: agentmd logs -e 42
     """

@@ -60,25 +60,23 @@ def new(
             "--prompt",
             "-p",
             metavar="TEXT",
-            help="What it is told to do; may have $ARGUMENTS and $1.",
+            help="Its instructions; may contain $ARGUMENTS and $1.",
             show_default=False,
         ),
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="PROVIDER/NAME", help="Which model answers.", show_default=False)
-    ] = None,
+    model: Annotated[str | None, typer.Option(metavar="PROVIDER/NAME", help="Its model.", show_default=False)] = None,
     base_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Where its model is reached.", show_default=False)
+        str | None, typer.Option(metavar="URL", help="The address of its model.", show_default=False)
     ] = None,
     script: Annotated[
-        bool, typer.Option("--script", help="Try it without a key: its model plays a file, which is written too.")
+        bool, typer.Option("--script", help="Try it without a key: a script, which is written too, replaces the model.")
     ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Replace its file, if there is one; the old one is kept.")
     ] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Make a new agent. Without options, on a terminal: be asked what it is.
+    """Create an agent. Without options, on a terminal: asks for its values.
 
     Example: agentmd new helper
     """

@@ -42,17 +42,17 @@ def respond(
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Approve.")] = False,
     always: Annotated[
-        bool, typer.Option("--always", help="Approve, and let calls like this one run without asking from now on.")
+        bool, typer.Option("--always", help="Approve, and let similar calls run without a question from now on.")
     ] = False,
     rule: Annotated[
         str | None,
-        typer.Option(
-            metavar="RULE", help="With --always: which calls, if not all that it proposes.", show_default=False
-        ),
+        typer.Option(metavar="RULE", help="With --always: a narrower rule than the proposed one.", show_default=False),
     ] = None,
     scope: Annotated[
         GrantScope | None,
-        typer.Option(help="With --always: of which executions; of the session, if there is one.", show_default=False),
+        typer.Option(
+            help="With --always: whose calls; default: those of the session, if there is one.", show_default=False
+        ),
     ] = None,
     until: Annotated[
         str | None,
@@ -76,23 +76,27 @@ def respond(
     answers: Annotated[
         str | None,
         typer.Option(
-            metavar="JSON", help="Questions: an object, question to answer. Custom: the value.", show_default=False
+            metavar="JSON",
+            help="Questions: an object that maps questions to answers. Custom: the value.",
+            show_default=False,
         ),
     ] = None,
     request: Annotated[
         str | None,
-        typer.Option(metavar="RID", help="Which request: its id, or the beginning of it.", show_default=False),
+        typer.Option(metavar="RID", help="Which request: its id, or the start of it.", show_default=False),
     ] = None,
     retract: Annotated[
         bool, typer.Option("--retract", help="Take an answer back before its call acts on it, and ask again.")
     ] = False,
-    everything: Annotated[bool, typer.Option("--all", help="The one answer to all open requests, or to none.")] = False,
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="Record the answer and leave.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Give the same answer to all open requests, or to none.")
+    ] = False,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Record the answer and exit.")] = False,
     quiet: QuietOption = False,
     as_json: LinesOption = False,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Answer an execution's question and go on with it. On a terminal without an answer: be asked.
+    """Answer an execution's questions and continue it. On a terminal without an answer: ask.
 
     Example: agentmd respond 42 --yes
     """

@@ -29,13 +29,15 @@ def resume(
     execution: Annotated[
         int | None, typer.Argument(metavar="ID", help="Its number.", show_default=False, parser=execution_number)
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that can go on, one after the other.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Continue all that can be resumed, one after the other.")
+    ] = False,
     quiet: QuietOption = False,
     as_json: LinesOption = False,
     on_ask: OnAskOption = OnAsk.WAIT,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Go on with an execution that is queued or whose process died. Without ID: list those.
+    """Continue an execution that is queued or whose process died. Without ID: list those.
 
     Example: agentmd resume 42
     """

@@ -23,7 +23,7 @@ def retry(
     execution: Annotated[
         int,
         typer.Argument(
-            metavar="ID", help="The number of the one that failed.", show_default=False, parser=execution_number
+            metavar="ID", help="The number of the failed execution.", show_default=False, parser=execution_number
         ),
     ],
     quiet: QuietOption = False,

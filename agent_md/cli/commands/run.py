@@ -38,7 +38,7 @@ def run(
         list[str] | None,
         typer.Argument(
             metavar="ARGS",
-            help="Fill $1, $2… and $ARGUMENTS in the agent's text; without a place there, added to the message.",
+            help="Replace $1, $2… and $ARGUMENTS in the agent's text; otherwise added to the message.",
             show_default=False,
         ),
     ] = None,
@@ -48,38 +48,38 @@ def run(
             "--message",
             "-m",
             metavar="TEXT",
-            help="What to tell the agent; @FILE: what is in a file; -: standard input.",
+            help="The message for the agent; @FILE: read a file; -: read standard input.",
             show_default=False,
         ),
     ] = None,
     session: Annotated[
         str | None,
         typer.Option(
-            metavar="ID", help="As a turn of this session, which may be new.", show_default=False, parser=session_id
+            metavar="ID", help="Run a turn of this session, which may be new.", show_default=False, parser=session_id
         ),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Take no earlier messages along.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start without earlier messages.")] = False,
     model: Annotated[
         ModelRef | None,
         typer.Option(
             metavar="PROVIDER/NAME",
-            help="Which model answers this time, instead of the agent's.",
+            help="Use this model once, instead of the agent's.",
             show_default=False,
             parser=model_ref,
         ),
     ] = None,
     detach: Annotated[
-        bool, typer.Option("--detach", "-d", help="Leave it to the server, or to a process in the background.")
+        bool, typer.Option("--detach", "-d", help="Leave it to the server, or to a background process.")
     ] = False,
     quiet: QuietOption = False,
     as_json: LinesOption = False,
     on_ask: OnAskOption = OnAsk.WAIT,
     answers_from_script: Annotated[
-        bool, typer.Option("--answers-from-script", help="Answer with the `answers` of the script of its model.")
+        bool, typer.Option("--answers-from-script", help="Answer with the `answers` of its model's script.")
     ] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Run an agent once. When it needs you, you are asked here.
+    """Run an agent once. Its questions are asked here.
 
     Example: agentmd run cleaner -m "Clean the output folder"
     """

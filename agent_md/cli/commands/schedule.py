@@ -41,10 +41,10 @@ def schedule(
     number: Annotated[int, typer.Option("-n", metavar="N", help="How many fires.", min=1, max=10_000)] = 20,
     begin: Annotated[
         str | None,
-        typer.Option("--from", metavar="TIME", help="Fires after this time (ISO 8601), not from now on."),
+        typer.Option("--from", metavar="TIME", help="Fires after this time (ISO 8601); default: now."),
     ] = None,
     skipped: Annotated[
-        bool, typer.Option("--skipped", help="The last fires that were skipped, newest first, and why.")
+        bool, typer.Option("--skipped", help="The last skipped fires, newest first, with reasons.")
     ] = False,
     as_json: JsonOption = False,
     workspace: WorkspaceOption = None,

@@ -24,18 +24,18 @@ __all__ = ["start", "status", "stop"]
 
 
 def start(
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Go on in the background.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Run in the background.")] = False,
     host: Annotated[str | None, typer.Option(help="Listen on TCP too, at this address.", show_default=False)] = None,
     port: Annotated[
         int | None,
         typer.Option(help="Listen on TCP too, at this port of 127.0.0.1.", min=0, max=65535, show_default=False),
     ] = None,
     api_key: Annotated[
-        str | None, typer.Option(help="The key for TCP; else one is made and kept.", show_default=False)
+        str | None, typer.Option(help="The key for TCP; default: generated and stored.", show_default=False)
     ] = None,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Start the server: it drives executions and answers HTTP.
+    """Start the server: drives executions and serves HTTP.
 
     Example: agentmd start -d
     """
@@ -97,7 +97,7 @@ def _trigger_lines(app: App, spec: AgentSpec, *, skips: bool) -> Iterator[str]:
 
 
 def stop(workspace: WorkspaceOption = None) -> None:
-    """Stop the server; what runs has 3 s to end, the rest is queued.
+    """Stop the server; running executions have 3 s to end.
 
     Example: agentmd stop
     """
@@ -117,7 +117,7 @@ def stop(workspace: WorkspaceOption = None) -> None:
 def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, workspace: WorkspaceOption = None
 ) -> None:
-    """Say whether a server answers: exit 0 if one does, 1 if not.
+    """Show whether a server answers: exit 0 if one does, 1 if not.
 
     Example: agentmd status
     """

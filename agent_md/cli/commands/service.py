@@ -52,11 +52,11 @@ def service(
     ],
     manager: Annotated[
         Manager | None,
-        typer.Option(help="Print for this one; else for that of this machine.", show_default=False),
+        typer.Option(help="Print for this manager; default: that of this machine.", show_default=False),
     ] = None,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Start the server at login or boot, and again when it fails.
+    """Run the server as a service: starts at login, and after failures.
 
     Example: agentmd service install
     """

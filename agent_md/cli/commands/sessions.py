@@ -37,7 +37,7 @@ def sessions(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="With show and delete: whose session, where several agents have one of this id.",
+            help="With show and delete: whose session, if several agents have one with this id.",
             show_default=False,
         ),
     ] = None,

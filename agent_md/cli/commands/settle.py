@@ -48,7 +48,7 @@ def settle(
     as_json: JsonOption = False,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Say what became of a call that may have run. It is kept beside the call, and nothing runs because of it.
+    """Record whether a call that may have run did run. It is stored beside the call, and nothing runs because of it.
 
     Example: agentmd settle 42 0.1 --ran --note "the invoice is there"
     """
