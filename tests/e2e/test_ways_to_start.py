@@ -5,6 +5,7 @@ A new setting is a row of `SETTINGS`, a new way to start one of `WAYS`; each set
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -27,6 +28,7 @@ from agent_md.triggers.schedules import schedule_digest
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.chatting import Piped
 from tests.support.hooks import SECRET, github
+from tests.support.mcp_server import server_entry
 from tests.support.server import Client, Server, respond, run
 from tests.support.waiting import until
 
@@ -164,6 +166,24 @@ SETTINGS = {
         "agents: [called]\nauto_approve: '*'", [CALLING, ENDED], Status.WAITING, [None], [RequestKind.CONFIRM]
     ),
     "called-is-denied": Setting("agents: [called]\ndeny: [run_agent]", [CALLING, ENDED], Status.SUCCESS, ["refused"]),
+    "mcp": Setting(
+        "mcp: [t]\nconfirm: [t.effect]\nauto_approve: [t.crash]\ndeny: ['t.crash', 't.add(a=1*)']",
+        [
+            {
+                "calls": [
+                    call("t__effect", key="A"),
+                    call("t__crash", key="B"),
+                    call("t__add", a=1, b=2),
+                    call("t__add", a=2, b=2),
+                ]
+            },
+            ENDED,
+        ],
+        Status.WAITING,
+        [None, "refused", "refused", "done"],
+        [RequestKind.CONFIRM],
+        denied=True,
+    ),
     "ask-user": Setting(
         "auto_approve: '*'",
         [{"calls": [call("ask_user", question="Which?")]}, ENDED],
@@ -326,6 +346,8 @@ class Table:
 def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
     table = Table(AgentFolder(tmp_path_factory.mktemp("ways") / "ws"))
     table.folder.tools("leaving", LEAVING)
+    servers = {"t": server_entry(idempotent=True)}
+    table.folder.file("agents/_config/mcp-servers.json", json.dumps(servers))
     table.folder.file(".env", "BARE_LOGIN=a-login-of-tests\nSHOP_LOGIN=another-login\n")
     table.folder.agent("called", [{"calls": [WRITE]}, ENDED])
     table.write_agents(triggered=False)
@@ -355,6 +377,7 @@ def test_a_setting_holds(table: Table, setting: str, way: str) -> None:
     written = folder.path / f"boxes/{execution.agent}/written.txt"
     assert written.exists() is expected.written
     assert not (folder.path / "boxes/written.txt").exists()
+    assert not (folder.path / "world.log").exists()  # the MCP server's
     if expected.denied:
         assert respond(table.client, execution.id, {"approved": False}).status == 200
         assert table.settled(setting, way, Status.SUCCESS).output == "Done."

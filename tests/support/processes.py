@@ -36,6 +36,8 @@ _LATE = (
     "langchain_core.tools.structured",
     "langchain_core.tracers.run_collector",
     "langchain_core.tracers.stdout",
+    "langchain_mcp_adapters.sessions",
+    "langchain_mcp_adapters.tools",
     "typer._adapters",
     "uvicorn.lifespan.off",
     "uvicorn.protocols.websockets.auto",

@@ -193,8 +193,8 @@ class McpServers:
         try:
             await self._on_loop(known, f"MCP server {known.entry.name}", lambda: known.here().opened())
         except (ServerFault, ConfigInvalid, ToolError) as error:
-            known.failure, known.failed_at = str(error), time.monotonic()
-            log.warning("the MCP server %s cannot be used: %s", known.entry.name, error)
+            known.failure, known.failed_at = self._surroundings.redacted(str(error)), time.monotonic()
+            log.warning("the MCP server %s cannot be used: %s", known.entry.name, known.failure)
             return known.failure
         known.failure = None
         return None
