@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from agent_md.agents.files import touched_lately
+from agent_md.agents.mcp_file import McpServer
 from agent_md.agents.placeholders import Prompt, render
 from agent_md.agents.registry import AgentEntry
 from agent_md.agents.rules import asks_to_read, hides
@@ -84,13 +85,14 @@ class Assembly:
         on_exhausted: Callable[[str], None] = lambda _: None,
         *,
         heard: Heard = lambda server, tools: None,
+        permit_server: Callable[[McpServer], None] = lambda _: None,
         run_agent: Callable[[AgentSpec, Execution | None], Tool] | None = None,
         found_secrets: dict[str, str] | None = None,
         read_keyring: ReadKeyring | None = None,
     ) -> None:
         """`on_exhausted` is called with the reason when too many threads of tools did not end, `heard` with what MCP
-        servers say of their tools. `run_agent` makes the tool that calls other agents, for an execution or for one that
-        does not exist yet; None = nobody has it. `found_secrets` gets the values of secrets that are no variables with
+        servers say of their tools. `permit_server` raises Untrusted for an MCP server that must not be used. `run_agent`
+        makes the tool that calls other agents, for an execution or for one that does not exist yet; None = nobody has it. `found_secrets` gets the values of secrets that are no variables with
         telling names, `read_keyring` looks for them besides the environment."""
         self.settings = settings
         self._run_agent = run_agent
@@ -104,6 +106,7 @@ class Assembly:
         self.tool_threads = ToolThreads(lambda: on_exhausted(f"{MOST_ABANDONED} threads of tools did not end"))
         """What custom tools of this process run on."""
         self._heard = heard
+        self._permit_server = permit_server
         self._mcp: McpWorkspace | None = None
 
     @property
@@ -112,7 +115,9 @@ class Assembly:
         from agent_md.tools.mcp.workspace_servers import McpWorkspace
 
         if self._mcp is None:
-            self._mcp = McpWorkspace(lambda: self.settings, self.tool_threads, _open_log, self._heard)
+            self._mcp = McpWorkspace(
+                lambda: self.settings, self.tool_threads, _open_log, self._heard, self._permit_server
+            )
         return self._mcp
 
     def close(self) -> None:
@@ -199,11 +204,13 @@ class Assembly:
         spec: AgentSpec,
         *,
         lenient: bool = False,
+        custom: bool = True,
         mcp: Collection[DeclaredTool] = (),
         execution: Execution | None = None,
     ) -> dict[str, Tool]:
         """The tools of an agent by name, for an `execution` of it; of MCP servers those in `mcp`. With `lenient` a module
-        that cannot be loaded, and an MCP tool whose name is taken, is left out, else UsageError."""
+        that cannot be loaded, and an MCP tool whose name is taken, is left out, else UsageError. Without `custom` no module
+        is loaded."""
         from agent_md.graph.foreign_interrupt import foreign_interrupts
         from agent_md.tools.builtin import RESERVED_NAMES, builtin_tools
         from agent_md.tools.custom import load_custom_tools
@@ -219,7 +226,8 @@ class Assembly:
             self.tool_threads,
             unread=lambda path: asks_to_read(spec, path),
         )
-        for group in [[module] for module in spec.tools] if lenient else [list(spec.tools)]:
+        modules = list(spec.tools) if custom else []
+        for group in [[module] for module in modules] if lenient else [modules]:
             try:
                 tools += load_custom_tools(
                     self.settings.tools_dir,

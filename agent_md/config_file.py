@@ -151,9 +151,12 @@ _READERS: dict[str, _Reader] = {
     "log_level": _as(log_level),
     "allow_state_on": _list_of(_file_system),
     "redact_except": _list_of(_variable),
+    "trust.environment": _list_of(_variable),
+    "trust.hosts": _list_of(value_formats.host),
 }
-_OF_USER = ("allow_state_on", "redact_except")
-"""Keys of the user's config alone: a workspace may come from elsewhere, and does not say what this machine's disks are."""
+_OF_USER = ("allow_state_on", "redact_except", "trust")
+"""Keys and sections of the user's config alone: a workspace may come from elsewhere, and does not say what this machine's
+disks are, or what it is trusted with."""
 _FOREIGN = ("workspace", "db_path")
 """Keys that another program of this name kept in the same file of the user's."""
 KEYS = tuple(_READERS)

@@ -40,6 +40,7 @@ from agent_md.errors import (
     UnknownGrant,
     UnknownRequest,
     UnknownSession,
+    Untrusted,
     UsageError,
     WorkTimeout,
 )
@@ -59,6 +60,7 @@ _CODES: dict[type[AgentmdError], ErrorCodes] = {
     UsageError: ErrorCodes(2, 422),
     UnknownAgent: ErrorCodes(2, 404),
     AgentDisabled: ErrorCodes(2, 409),
+    Untrusted: ErrorCodes(2, 409),
     UnknownExecution: ErrorCodes(2, 404),
     UnknownRequest: ErrorCodes(2, 404),
     UnknownCall: ErrorCodes(2, 404),

@@ -62,12 +62,14 @@ __all__ = [
     "StoreReadOnly",
     "TooManySessions",
     "ToolError",
+    "TrustUnusable",
     "UnknownAgent",
     "UnknownCall",
     "UnknownExecution",
     "UnknownGrant",
     "UnknownRequest",
     "UnknownSession",
+    "Untrusted",
     "UsageError",
     "WorkTimeout",
 ]
@@ -91,6 +93,14 @@ class AgentFileInvalid(UsageError):
 
 class UnknownAgent(UsageError):
     """No agent has this name; the message lists the nearest ones."""
+
+
+class Untrusted(UsageError):
+    """The user has not said yes to what the agent or the workspace would do; nothing was run. `items` names it."""
+
+    def __init__(self, message: str, items: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.items = items
 
 
 class AgentDisabled(UsageError):
@@ -306,6 +316,10 @@ class HookRefused(UsageError):
 
 class OutOfResources(AgentmdError):
     """This process has no memory, threads or open files left to go on with; what it drove is queued again."""
+
+
+class TrustUnusable(AgentmdError):
+    """The user's record of trusted workspaces cannot be read or written."""
 
 
 class StateDirUnusable(AgentmdError):

@@ -42,11 +42,14 @@ class Preflight:
         registry: Callable[[], Registry],
         make_run_context: MakeBench,
         store: Callable[[], Store],
+        allowed: Callable[[AgentSpec], bool],
     ) -> None:
+        """`allowed`: whether an agent may be looked into further than its file; the tools of another one are not loaded."""
         self._parts = parts
         self._registry = registry
         self._make_run_context = make_run_context
         self._store = store
+        self._allowed = allowed
 
     def problems(self, spec: AgentSpec) -> list[UsageError]:
         """Everything that would keep a parsed agent from running: model and key, limits, tools, rules."""
@@ -164,7 +167,8 @@ class Preflight:
 
     def _tools_of_all_agents(self) -> set[str]:
         """`defaults.confirm_tools` is for all agents, and may name a tool that only some of them have."""
-        return {name for entry in self._registry().agents for name in self._parts.tools(entry.spec, lenient=True)}
+        entries = [entry for entry in self._registry().agents if self._allowed(entry.spec)]
+        return {name for entry in entries for name in self._parts.tools(entry.spec, lenient=True)}
 
     def check(self, spec: AgentSpec) -> list[str]:
         """Everything that is wrong with a parsed agent: what `problems` and `trigger_problems` find, and what building its
@@ -184,6 +188,10 @@ class Preflight:
                 problems.append(f"its graph cannot be built: {type(error).__name__}: {error}")
         return problems
 
+    def check_static(self, spec: AgentSpec) -> list[str]:
+        """What is wrong with a parsed agent, as far as it is seen without running anything: no tool module is loaded."""
+        return [str(problem) for problem in self.problems_without_tools(spec)] + self.trigger_problems(spec)
+
     def trigger_problems(self, spec: AgentSpec) -> list[str]:
         """What keeps its trigger from starting it; it may be run all the same."""
         if spec.trigger.type != "webhook":
@@ -196,13 +204,14 @@ class Preflight:
             return [f"{error}; until then every delivery is refused"]
         return []
 
-    def unasked(self, spec: AgentSpec) -> list[str]:
-        """A sentence about the tools of the agent that may change something without asking; none if there are none."""
+    def unasked(self, spec: AgentSpec, *, static: bool = False) -> list[str]:
+        """A sentence about the tools of the agent that may change something without asking; none if there are none. A
+        `static` look says nothing of custom tools."""
         from agent_md.agents.explained_rules import unasked_changes
         from agent_md.tools.facts import facts_of
 
         try:
-            tools = self._parts.tools(spec)
+            tools = self._parts.tools(spec, custom=not static)
         except UsageError:  # told by `problems`
             return []
         names = unasked_changes(spec, map(facts_of, tools.values()))
@@ -213,10 +222,10 @@ class Preflight:
             f"{_listed(names)} {run} without asking, and may change something; `confirm` in {spec.source_path} makes such calls ask"
         ]
 
-    def notes(self, spec: AgentSpec) -> list[str]:
-        """What keeps nothing from running, and is not as somebody who wrote it expects."""
+    def notes(self, spec: AgentSpec, *, static: bool = False) -> list[str]:
+        """What keeps nothing from running, and is not as somebody who wrote it expects. `static` as for `unasked`."""
         found = [text] if (text := without_effect(spec)) is not None else []
-        found += self.unasked(spec)
+        found += self.unasked(spec, static=static)
         if not spec.body.strip():
             found.append(
                 f"{spec.source_path} has no text below its settings: the model is not told what {spec.name} is for"

@@ -26,6 +26,7 @@ __all__ = [
     "ServerSettings",
     "Settings",
     "TerminalSettings",
+    "TrustSettings",
     "WebhookSettings",
     "load_settings",
     "users_terminal",
@@ -66,6 +67,15 @@ class HttpSettings:
     """Outgoing requests. `allow_hosts` are the hosts that may be on loopback, private or link-local addresses."""
 
     allow_hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TrustSettings:
+    """What every workspace may do unasked: use these environment variables, and send to these hosts. Only the user's own
+    config sets it."""
+
+    environment: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +139,7 @@ class Settings:
     terminal: TerminalSettings
     http: HttpSettings
     retention: RetentionSettings
+    trust: TrustSettings
     max_cost_usd_per_day: float | None
     """US dollars that all agents together may spend in a day; None = no limit."""
     prices: Path | None
@@ -141,6 +152,8 @@ class Settings:
     dotenv_file: DotenvFile = field(repr=False, compare=False)
     environ: Mapping[str, str] = field(repr=False)
     """The real environment when the settings were loaded."""
+    own: Mapping[str, Any] = field(repr=False, compare=False)
+    """What would be in effect without the workspace's config.yaml, `.env` and variables, by dotted keys."""
     origins: Mapping[str, str]
     """For each dotted key, and for `workspace`: `default`, `config.yaml`, the user config's path, or a variable."""
     remarks: tuple[str, ...] = ()
@@ -187,22 +200,31 @@ class Settings:
 
 
 def load_settings(
-    workspace: Path | None, *, environ: Mapping[str, str], cwd: Path, home: Path, lenient: bool = False
+    workspace: Path | None,
+    *,
+    environ: Mapping[str, str],
+    cwd: Path,
+    home: Path,
+    lenient: bool = False,
+    stops: bool = False,
 ) -> Settings:
     """The configuration of `workspace`, or without one of that which is found from `cwd`. Writes nothing.
 
     Raises ConfigInvalid naming the file and line of every mistake, or saying how to name a workspace. With `lenient`
-    what is wrong in the user's config, `.env` and the environment is a remark, and the rest of them counts.
+    what is wrong in the user's config, `.env` and the environment is a remark, and the rest of them counts; with `stops`
+    also what is wrong in the workspace's config.
     """
     root, found_by = find_workspace(workspace, environ, cwd, home)
     user_file = _user_config(environ, home)
     of_user = read_config(user_file, of_user=True)
     of_workspace = read_config(root / "config.yaml", of_user=False)
-    dotenv_file = DotenvFile(root / ".env", lenient=lenient)
+    dotenv_file = DotenvFile(root / ".env", lenient=lenient or stops)
     variables, wrong_variables = _variables(environ, dotenv_file.values())
     wrong = [text for text in (of_user.mistakes, dotenv_file.mistake, *wrong_variables) if text]
-    if refused := "\n".join([of_workspace.mistakes] * bool(of_workspace.mistakes) + wrong * (not lenient)):
-        raise ConfigInvalid(refused)
+    of_it = [of_workspace.mistakes] if of_workspace.mistakes else []
+    if refused := [*([] if stops else of_it), *([] if lenient or stops else wrong)]:
+        raise ConfigInvalid("\n".join(refused))
+    wrong += of_it
     layers = [
         ("default", _BUILT_IN),
         (str(user_file), of_user.values),
@@ -232,6 +254,7 @@ def load_settings(
         terminal=TerminalSettings(**_below(values, "terminal")),
         http=HttpSettings(**_below(values, "http")),
         retention=RetentionSettings(**_below(values, "retention")),
+        trust=TrustSettings(**_below(values, "trust")),
         max_cost_usd_per_day=values["max_cost_usd_per_day"],
         prices=None if values["prices"] is None else place.path(values["prices"]),
         log_level=values["log_level"],
@@ -240,6 +263,7 @@ def load_settings(
         user_config=user_file,
         dotenv_file=dotenv_file,
         environ=dict(environ),
+        own={**_BUILT_IN, **of_user.values},
         origins={"workspace": found_by, **origins},
         remarks=(*_foreign(user_file, of_user), *map(_left_out, wrong)),
     )
@@ -286,6 +310,7 @@ _BUILT_IN: Layer = {
     **_dotted("terminal", TerminalSettings()),
     **_dotted("http", HttpSettings()),
     **_dotted("retention", RetentionSettings()),
+    **_dotted("trust", TrustSettings()),
 }
 
 

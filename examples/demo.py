@@ -26,6 +26,9 @@ def main() -> int:
     """Runs the demonstration and gives its exit code: 0 when the agent has finished."""
     signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the command that runs; its exit code ends this too
     prepare()
+    if (code := agentmd("trust", "--yes")) != SUCCESS:  # of this checkout, which you chose to run
+        return code
+    print()
     if sys.stdin.isatty() and sys.stdout.isatty() and not os.environ.get("CI"):
         return attended()
     return unattended()

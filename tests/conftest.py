@@ -16,6 +16,10 @@ sys.dont_write_bytecode = False
 
 pytest.register_assert_rewrite("tests.support")
 
+from tests.support.trusting import trust_workspaces  # noqa: E402 - after its assertions are rewritten
+
+trust_workspaces()
+
 
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are processors, since a third of the time of a test is spent waiting for processes."""

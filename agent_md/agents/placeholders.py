@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from agent_md.errors import ConfigInvalid
 
-__all__ = ["BEGIN", "Prompt", "expand", "render"]
+__all__ = ["BEGIN", "Prompt", "expand", "render", "variables"]
 
 BEGIN = "Begin."
 """The human message when there is nothing else to say."""
@@ -52,6 +52,14 @@ def render(
     rest = " ".join(arg for number, arg in enumerate(args, 1) if not filler.placed(number))
     parts = [part for part in (message, rest) if part and part.strip()]
     return Prompt(system, "\n".join(parts) or BEGIN)
+
+
+def variables(text: str, *, of_body: bool) -> list[str]:
+    """The names of the `${NAME}` that are filled in an agent's body, or in another setting, in their order."""
+    pattern = _BODY if of_body else _CONFIG
+    parts = [part for fenced, part in _parts(text) if not fenced] if of_body else [text]
+    names = (found["variable"] for part in parts for found in pattern.finditer(part))
+    return list(dict.fromkeys(name for name in names if name))
 
 
 def expand(text: str, environ: Mapping[str, str], where: str) -> str:

@@ -71,6 +71,7 @@ async def info(context: Context) -> dict[str, Any]:
         "config_error": context.reloading.config.error,
         "restart_needed": list(context.reloading.config.restart),
         "tool_problems": context.reloading.tools.problems,
+        "untrusted": context.reloading.trust.untrusted,
         "active_streams": context.streams,
         "active_executions": context.store.count((Status.RUNNING, Status.QUEUED)),
         "waiting_executions": context.store.count((Status.WAITING,)),

@@ -118,6 +118,7 @@ class Info(Open):
     config_error: str | None
     restart_needed: list[str]
     tool_problems: dict[str, str]
+    untrusted: dict[str, list[str]]
     active_streams: int
     active_executions: int
     waiting_executions: int

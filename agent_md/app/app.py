@@ -24,7 +24,7 @@ from agent_md.app.services import Services
 from agent_md.app.starter import Starter
 from agent_md.app.triggers import Triggers
 from agent_md.engines.hand_back import HandBack
-from agent_md.errors import StoreError, UnknownExecution
+from agent_md.errors import StoreError, StoreReadOnly, UnknownExecution
 from agent_md.executions.execution import Execution
 from agent_md.executions.grants import Grant, GrantId
 from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
@@ -38,6 +38,8 @@ from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.state_dir import make_state_dir
 from agent_md.stores.workers import LockWorkers, WorkerHandle
 from agent_md.system import SYSTEM, Process
+from agent_md.trust.state_mark import StateFolder
+from agent_md.trust.workspace_trust import WorkspaceTrust
 
 if TYPE_CHECKING:
     from agent_md.assembly import Assembly
@@ -65,6 +67,7 @@ class App:
         self.notify = notify
         self.hand_back = HandBack()
         self.agents = CurrentAgents(lambda: self.settings)
+        self.trust = WorkspaceTrust(lambda: self.settings, lambda: self.registry)
         self.starter = Starter(self)
         self.responder = Responder(self)
         self.triggers = Triggers(self)
@@ -92,6 +95,7 @@ class App:
                     self.settings,
                     self.hand_back.ask,
                     heard=self._record_mcp_tools,
+                    permit_server=self.trust.require_server,
                     run_agent=partial(build_run_agent, self),
                     found_secrets=self.found_secrets,
                 )
@@ -102,7 +106,9 @@ class App:
         """Finds everything that prevents an agent from running here."""
         from agent_md.preflight import Preflight
 
-        return Preflight(self.assembly, lambda: self.registry, self._run_context, lambda: self.reading_store)
+        return Preflight(
+            self.assembly, lambda: self.registry, self._run_context, lambda: self.reading_store, self.trust.allows
+        )
 
     @property
     def registry(self) -> Registry:
@@ -124,10 +130,13 @@ class App:
 
     @property
     def store(self) -> Store:
-        """The store, created if necessary, with overdue requests settled. Raises StoreError or StateDirUnusable."""
+        """The store, created if necessary, with overdue requests settled. Raises StoreError, StateDirUnusable, or Untrusted
+        for one that this user did not make."""
         with self._opening:
             if self._store is None:
+                self.trust.admit_state()
                 make_state_dir(self.settings)
+                self.trust.mark_state()
                 self._store = SqliteStore(self.settings.database, workers=self._workers)
                 self._store.settle_overdue()
             return self._store
@@ -138,13 +147,24 @@ class App:
 
     @property
     def reading_store(self) -> Store:
-        """The store for a command that only reads: creates no file; settles overdue requests if the store is writable."""
+        """The store for a command that only reads: creates no file; settles overdue requests if the store is writable. A
+        store that this user did not make is read without any change."""
         if self._store is None:
-            if not self.settings.database.exists():
-                self._store = SqliteStore(None, workers=self._workers)
-            else:
-                self._store = SqliteStore.for_reading(self.settings.database, workers=self._workers)
+            self._store = self._opened_for_reading()
         return self._store
+
+    def _opened_for_reading(self) -> SqliteStore:
+        database = self.settings.database
+        found = StateFolder.OURS if self.trust.adopts else self.trust.state()
+        if found in (StateFolder.NONE, StateFolder.LINKED) or not database.exists():
+            return SqliteStore(None, workers=self._workers)
+        if found is StateFolder.OURS or (found is StateFolder.EARLIER and self.trust.is_admitted):
+            return SqliteStore.for_reading(database, workers=self._workers)
+        try:
+            return SqliteStore(database, workers=self._workers, frozen=True)
+        except StoreReadOnly:
+            self.notify(f"{database} is of an earlier version and is not shown before `agentmd trust` takes it over")
+            return SqliteStore(None, workers=self._workers)
 
     def find_execution(self, execution_id: ExecutionId) -> Execution:
         """The execution with this id. Does not create a store to look for it. Raises UnknownExecution."""

@@ -16,29 +16,33 @@ __all__ = ["explained"]
 _FIRES = 3
 
 
-def explained(app: App, spec: AgentSpec, notes: Sequence[str] = ()) -> Explanation:
-    """The explanation of an agent as it would run now, with these further notes. Raises AgentFileInvalid if its tools cannot be loaded."""
+def explained(app: App, spec: AgentSpec, notes: Sequence[str] = (), *, static: bool = False) -> Explanation:
+    """The explanation of an agent as it would run now, with these further notes; a `static` one says nothing of custom
+    tools. Raises AgentFileInvalid if its tools cannot be loaded."""
     from agent_md.tools.facts import facts_of
     from agent_md.tools.module_tool import ModuleTool
 
-    listings = app.preflight.mcp_listings(spec)
+    listings = {} if static else app.preflight.mcp_listings(spec)
     mcp = [tool for listing in listings.values() for tool in listing.tools]
     unusable = [
         f"the MCP server {name} cannot be used: {each.failure}" for name, each in listings.items() if each.failure
     ]
-    tools = app.assembly.tools(spec, mcp=mcp)
+    tools = app.assembly.tools(spec, mcp=mcp, custom=not static)
     calls = [possible for name in sorted(tools) for possible in possible_verdicts(spec, facts_of(tools[name]))]
     origin = app.settings.origins["defaults.confirm_tools"]
+    check = app.preflight.problems_without_tools if static else app.preflight.problems
+    unseen = (*spec.tools, *spec.mcp) if static else ()
     return Explanation(
         spec,
         tuple(calls),
         "built in" if origin == "default" else origin,
         custom=any(isinstance(tool, ModuleTool) for tool in tools.values()),
-        problems=(*unusable, *(str(problem) for problem in app.preflight.problems(spec))),
+        problems=(*unusable, *map(str, check(spec))),
         grants=_grants(app, spec),
         notes=(
+            *(f"the tools of {name} are not shown, since nothing was loaded" for name in unseen),
             *app.preflight.trigger_problems(spec),
-            *app.preflight.notes(spec),
+            *app.preflight.notes(spec, static=static),
             *notes,
         ),
         day_limit=app.settings.max_cost_usd_per_day,

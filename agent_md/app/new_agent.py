@@ -12,14 +12,15 @@ from agent_md.agents.names import name_key
 from agent_md.agents.registry import Registry
 from agent_md.agents.scaffold import NewAgent, agent_text, script_text
 from agent_md.agents.spec import ModelRef
-from agent_md.errors import UsageError
+from agent_md.app.app import App
+from agent_md.errors import AgentmdError, UsageError
 from agent_md.models.factory import check_model, with_address
 from agent_md.settings import Settings
 from agent_md.system import SYSTEM
 from agent_md.visible_text import one_line
 from agent_md.workspace import NoWorkspace, find_workspace
 
-__all__ = ["NOTHING", "check_free", "lacks", "workspace_of", "write_agent"]
+__all__ = ["NOTHING", "check_free", "is_begun_by", "lacks", "trust_own", "workspace_of", "write_agent"]
 
 NOTHING = "nothing was written"
 
@@ -46,6 +47,24 @@ def workspace_of(given: Path | None, here: Path) -> Iterator[Path]:
             with suppress(OSError):
                 root.rmdir()
         raise
+
+
+def is_begun_by(settings: Settings) -> bool:
+    """Whether there is nothing yet that says what runs in this workspace, so that all of it will be its user's own."""
+    workspace = settings.workspace
+    places = (
+        settings.agents_dir,
+        settings.state_dir,
+        *(workspace / name for name in ("agents", "config.yaml", ".env")),
+    )
+    return not any(os.path.lexists(path) for path in places)
+
+
+def trust_own(settings: Settings) -> None:
+    """Records that the user trusts what was just written; where that cannot be recorded, they will be asked."""
+    with suppress(AgentmdError):
+        app = App(settings)
+        app.trust.grant(app.trust.items())
 
 
 def check_free(name: str, target: Path, registry: Registry, *, force: bool) -> None:

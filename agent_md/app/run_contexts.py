@@ -22,13 +22,15 @@ __all__ = ["build_run_context"]
 def build_run_context(
     app: App, execution: Execution, spec: AgentSpec, journal: Journal, sink: ProgressSink
 ) -> RunContext:
-    """The context for one drive of an execution. Raises UsageError for tools or prices that cannot be used."""
+    """The context for one drive of an execution. Raises UsageError for tools or prices that cannot be used, and
+    Untrusted for an address of its model that was not allowed."""
     from agent_md.graph.run_context import RunContext
     from agent_md.models.spec_model import SpecModel
     from agent_md.models.usage import usage_of
     from agent_md.tools.base import declaration
 
     settings, assembly = app.settings, app.assembly
+    app.trust.require_address(spec)
     prices = assembly.prices  # raises for invalid prices before a model is called
     mcp, unusable = mcp_tools_of(app, execution, spec)
     for text in unusable if execution.id else ():

@@ -33,7 +33,9 @@ class Services:
         """Reads changed files again while a process runs; see `follow_files`."""
         from agent_md.reloading.reloading import follow_files
 
-        return follow_files(self._app.agents, self._app.assembly, self._app.use_settings, announce)
+        return follow_files(
+            self._app.agents, self._app.assembly, self._app.use_settings, announce, self._app.trust.blocked
+        )
 
     def trigger_loop(self, started: Callable[[], object], on_skipped: Callable[[Firing], object]) -> TriggerLoop:
         """Creates firings of schedules and starts all firings. `started` is called when executions were created,

@@ -51,7 +51,7 @@ class Starter:
         `model` replaces the agent's model. `chat_message` is the message that starts the turn, without its text, which is
         `message`. `session_must_exist`, `exclusive` and `hook` as in NewExecution.
 
-        Raises UsageError, with nothing created: an unknown, invalid or disabled agent, a missing API key, an image that
+        Raises UsageError, with nothing created: an unknown, invalid or disabled agent, one that is not trusted (Untrusted), a missing API key, an image that
         the model does not take, a limit that cannot be enforced, rules that name unknown tools, a conversation that waits
         (ConversationWaiting), a spent budget (BudgetSpent), a session that is busy or does not exist.
         """
@@ -121,6 +121,7 @@ class Starter:
         spec = spec if model is None else spec.with_model(model)
         if not spec.enabled:
             raise AgentDisabled(f"{spec.name} is disabled; set `enabled: true` in {spec.source_path} to run it")
+        self._app.trust.require(spec)
         problems = self._app.preflight.problems(spec)
         if problems:
             raise problems[0]

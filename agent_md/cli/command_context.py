@@ -43,17 +43,32 @@ _POLL_S = 0.05
 
 
 @contextmanager
-def open_app(workspace: Path | None, *, drives: bool = False, lenient: bool = False) -> Iterator[App]:
+def open_app(
+    workspace: Path | None,
+    *,
+    drives: bool = False,
+    starts: bool = False,
+    lenient: bool = False,
+    stops: bool = False,
+) -> Iterator[App]:
     """The workspace, opened; with `drives` also made the current folder, as custom tools expect. With `lenient` a broken
-    user's config or `.env` does not keep the command from its work.
+    user's config or `.env` does not keep the command from its work, with `stops` neither does a broken config.yaml.
 
-    Before it is closed, webhooks are told of what was driven here, where no server does it.
+    With `drives` or `starts` the workspace must be trusted: the person at the terminal is asked, with `starts` also about
+    what was added since. Raises Untrusted. Before it is closed, webhooks are told of what was driven here, where no server
+    does it.
     """
-    settings = load_settings(workspace, environ=os.environ, cwd=current_folder(), home=Path.home(), lenient=lenient)
+    settings = load_settings(
+        workspace, environ=os.environ, cwd=current_folder(), home=Path.home(), lenient=lenient, stops=stops
+    )
     for text in settings.remarks:
         note(f"note: {text}")
     app = App(settings, notify=_tell)
     try:
+        if drives or starts:
+            from agent_md.cli.asking.trust_question import admit
+
+            admit(app, terminal(asks=True), starts=starts)
         if drives:
             from agent_md.process.log_file import log_to_file
 

@@ -27,7 +27,9 @@ __all__ = [
     "check_model",
     "close_model",
     "key_values",
+    "keys_of",
     "make_chat_model",
+    "own_address",
     "remedy",
     "with_address",
 ]
@@ -73,6 +75,16 @@ PROVIDERS = (*_SERVICES, "script")
 
 KEY_VARIABLES = tuple(name for service in _SERVICES.values() for name in service.keys)
 """All variables that hold a provider's key."""
+
+
+def keys_of(provider: str) -> tuple[str, ...]:
+    """The variables that hold a provider's key; none for one without, or one that is unknown."""
+    return _SERVICES[provider].keys if provider in _SERVICES else ()
+
+
+def own_address(provider: str) -> str | None:
+    """Where a provider is asked if an agent names no address; None if it must."""
+    return _SERVICES[provider].address if provider in _SERVICES else None
 
 
 def check_model(ref: ModelRef, environ: Mapping[str, str], scripts_dir: Path) -> None:

@@ -7,6 +7,8 @@ import os
 import stat
 from pathlib import Path
 
+from agent_md.system import SYSTEM
+
 __all__ = ["open_private", "read_private", "write_private"]
 
 _LARGEST = 1_000_000
@@ -30,13 +32,17 @@ def read_private(path: Path) -> str:
         return file.read(_LARGEST).decode()
 
 
-def write_private(path: Path, text: str) -> None:
-    """Puts the text in the place at once and whole; a link that was there is replaced, not followed. Raises OSError."""
+def write_private(path: Path, text: str, *, durable: bool = False) -> None:
+    """Puts the text in the place at once and whole; a link that was there is replaced, not followed. A `durable` one is
+    whole also after a loss of power. Raises OSError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     try:
         with open(open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8") as file:
             file.write(text)
+            if durable:
+                file.flush()
+                SYSTEM.sync(file.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC
 
 from agent_md.agents.registry import Registry
-from agent_md.errors import AgentmdError, ConversationWaiting, FiringDecided, UsageError
+from agent_md.errors import AgentmdError, ConversationWaiting, FiringDecided, Untrusted, UsageError
 from agent_md.executions.execution import Execution
 from agent_md.executions.firings import Firing, FiringState
 from agent_md.executions.states import Status, TriggerKind
@@ -78,6 +78,10 @@ class FiringStarter:
                 if firing.trigger is TriggerKind.WATCH:
                     return None
                 reason = f"waiting: execution {', '.join(map(str, error.waiting))} waits for a human"
+            except Untrusted as error:
+                if firing.trigger is TriggerKind.WATCH:
+                    return None
+                reason = f"untrusted: {error}"
             except UsageError as error:
                 reason = str(error)
         self._skip(firing, reason)

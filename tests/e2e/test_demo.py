@@ -53,6 +53,7 @@ def test_without_a_terminal_other_processes_answer_also_when_it_is_run_again(tmp
     assert ended.returncode == 0, ended.stdout + ended.stderr
     shown = [line for line in ended.stdout.splitlines() if line.startswith(("$ ", "(exit"))]
     assert shown == [
+        "$ agentmd trust --yes",
         "$ agentmd run cleaner",
         "(exit code 3)",
         "$ agentmd pending",

@@ -16,11 +16,14 @@ import agent_md.api.server  # noqa: F401 - so that forks have it
 from tests.support.documents import Document, documents
 from tests.support.examples import EXIT_CODES, walked
 from tests.support.shell import Shell
+from tests.support.trusting import UNTRUSTED
 from tests.support.walks import Said, same, walk
 
 PAGES = [document for document in documents() if any(walked(document))]
 KEYS = {"GOOGLE_API_KEY": "a-key", "OPENAI_API_KEY": "a-key"}
 """For agent files that name hosted models: they are checked, and nothing asks these models."""
+AS_NEWCOMERS = ("README.md", "docs/trust.md")
+"""Pages that are walked by somebody who has trusted nothing yet."""
 
 
 @pytest.fixture
@@ -32,8 +35,8 @@ def home() -> Iterator[Path]:
 
 
 @pytest.fixture
-def shell(home: Path) -> Iterator[Shell]:
-    made = Shell(home, KEYS)
+def shell(home: Path, page: Document) -> Iterator[Shell]:
+    made = Shell(home, KEYS | (UNTRUSTED if page.name in AS_NEWCOMERS else {}))
     yield made
     made("agentmd -w garden stop", home)
     made.close()

@@ -15,6 +15,7 @@ from agent_md.settings import load_settings
 from agent_md.stores.sqlite.store import SqliteStore
 from tests.support.agent_folder import AgentFolder
 from tests.support.scenes import W1, ask, human
+from tests.support.trusting import TRUSTING
 from tests.support.workers import FakeWorkers
 
 AGENTS = 40
@@ -27,7 +28,7 @@ def waiting(folder: AgentFolder, count: int) -> None:
     for number in range(AGENTS):
         folder.agent(f"a{number}", [{"text": "Hello."}])
     (folder.path / ".agentmd").mkdir()
-    settings = load_settings(folder.path, environ={}, cwd=folder.path, home=folder.path)
+    settings = load_settings(folder.path, environ=TRUSTING, cwd=folder.path, home=folder.path)
     specs = [entry.spec for entry in scan(settings.agents_dir, settings.workspace, settings.defaults).agents]
     store = SqliteStore(settings.database, workers=FakeWorkers(W1))
     for number in range(count // EACH):

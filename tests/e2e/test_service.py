@@ -14,6 +14,7 @@ import pytest
 from tests.support.agent_folder import AgentFolder
 from tests.support.processes import Finished
 from tests.support.server import Client, Server
+from tests.support.trusting import UNTRUSTED
 
 FAKE = Path(__file__).parents[1] / "support/fake_systemctl.py"
 HOSTILE = "a $HOME ${x} %n \"q\" 'x' \\ ;é"
@@ -31,9 +32,10 @@ class Systemd:
         program.chmod(0o755)
         self.folder = AgentFolder(folder / HOSTILE)
         self.folder.agent("worker", [{"text": "Done."}], "trigger: {type: schedule, every: 1h}")
+        assert self.folder.cli("trust", "--yes").code == 0
 
     def __call__(self, action: str, **environ: str) -> Finished:
-        own = {"HOME": str(self.home), "FAKE_SYSTEMD": str(self.state), "PATH": f"{self.bin}:/usr/bin:/bin"}
+        own = {"HOME": str(self.home), "FAKE_SYSTEMD": str(self.state), "PATH": f"{self.bin}:/usr/bin:/bin"} | UNTRUSTED
         return self.folder.cli("service", action, env={**own, **environ})
 
     @property
@@ -96,6 +98,14 @@ def test_installed_it_runs_and_removed_it_does_not(systemd: Systemd) -> None:
     assert systemd.folder.cli("status").code == 1
     gone = systemd("uninstall")
     assert (gone.code, gone.out) == (0, "No service of this workspace is installed.\n")
+
+
+def test_trust_of_the_shell_alone_is_not_enough(systemd: Systemd) -> None:
+    assert systemd.folder.cli("trust", "--revoke").code == 0
+    for trusted, word in (("", "is not trusted"), ("1", "`agentmd trust --yes`")):
+        ended = systemd("install", AGENTMD_TRUST=trusted)
+        assert (ended.code, word in ended.err) == (2, True), ended
+    assert systemd.units() == []
 
 
 @pytest.mark.parametrize("kind", ["no systemctl", "no answer"])

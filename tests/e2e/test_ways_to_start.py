@@ -30,6 +30,7 @@ from tests.support.chatting import Piped
 from tests.support.hooks import SECRET, github
 from tests.support.mcp_server import server_entry
 from tests.support.server import Client, Server, respond, run
+from tests.support.trusting import TRUSTING
 from tests.support.waiting import until
 
 WRITE = call("file_write", path="box/written.txt", content="x")
@@ -226,7 +227,9 @@ def _chat(folder: AgentFolder, names: Sequence[str], _: Client) -> None:
 
 def _queue(folder: AgentFolder, names: Sequence[str], _: Client) -> None:
     """What a server leaves that ends before it drives them."""
-    with closing(App(load_settings(folder.path, environ={}, cwd=folder.path, home=folder.path / "nobody"))) as app:
+    with closing(
+        App(load_settings(folder.path, environ=TRUSTING, cwd=folder.path, home=folder.path / "nobody"))
+    ) as app:
         for name in names:
             app.starter.start(name, claimed=False)
 

@@ -18,6 +18,7 @@ from agent_md.executions.states import CallOutcome, Outcome, Status
 from agent_md.ports.store import NewAnswer
 from agent_md.settings import load_settings
 from tests.support.server import Server
+from tests.support.trusting import TRUSTING
 from tests.support.waiting import until
 from tests.support.world import World
 
@@ -72,7 +73,9 @@ class Crowd:
             (world.workspace / f"agents/{name}.md").write_text(_AGENT.format(name=name))
             (config / f"scripts/{name}.yaml").write_text(_SCRIPT.format(tool=tool))
         (world.workspace / "config.yaml").write_text(f"server: {{max_concurrent: {AT_ONCE}}}\n")
-        settings = load_settings(world.workspace, environ={}, cwd=world.workspace, home=world.workspace / "nobody")
+        settings = load_settings(
+            world.workspace, environ=TRUSTING, cwd=world.workspace, home=world.workspace / "nobody"
+        )
         app = App(settings)
         for index in range(healthy + 1):
             app.starter.start("killer" if index == place else "healthy", claimed=False)
@@ -217,7 +220,7 @@ def test_three_kills_within_a_second_ten_times_over(world: World, number: int) -
 def test_kills_right_after_the_claim_count_nothing(world: World) -> None:
     script = world.workspace / "agents/_config/scripts/worker.yaml"
     script.write_text("conversations: [{turns: [{text: Done.}]}]")
-    settings = load_settings(world.workspace, environ={}, cwd=world.workspace, home=world.workspace / "nobody")
+    settings = load_settings(world.workspace, environ=TRUSTING, cwd=world.workspace, home=world.workspace / "nobody")
     app = App(settings)
     app.starter.start("worker", claimed=False)
     app.close()
@@ -241,7 +244,6 @@ import time
 from agent_md.sdk import context, tool_options
 from langchain_core.tools import tool
 
-@tool
 @tool_options(read_only=True)
 def slow() -> str:
     """Reads for long."""

@@ -161,7 +161,7 @@ class TestMisbehaviour:
         turns = [calls(*THREE[:1]), text("All done.")]
         with GeminiServer(turns) as server, workspace(tmp_path / "ws", server) as work:
             work.start()
-            work.environ.clear()
+            del work.environ["GOOGLE_API_KEY"]
             work.restart()
             with pytest.raises(MissingKey):
                 work.answer()

@@ -26,6 +26,7 @@ from agent_md.stores.workers import LockWorkers
 from tests.support.agent_folder import AgentFolder
 from tests.support.forks import in_processes
 from tests.support.hooks import SECRET, github, standard
+from tests.support.trusting import TRUSTING
 
 BODY = b'{"action": "opened"}'
 WEBHOOK = 'trigger: {type: webhook, secret: "${HOOK_SECRET}"}'
@@ -37,7 +38,7 @@ async def alone(execution_id: ExecutionId) -> None:
 
 
 def opened(folder: AgentFolder, environ: Mapping[str, str] = ENVIRON) -> App:
-    app = App(load_settings(folder.path, environ=environ, cwd=folder.path, home=folder.path))
+    app = App(load_settings(folder.path, environ={**TRUSTING, **environ}, cwd=folder.path, home=folder.path))
     app.open()
     return app
 

@@ -304,7 +304,7 @@ class TestModelErrors:
         work = Workspace(tmp_path / "keyless", environ={"GOOGLE_API_KEY": "key"})
         work.agent(model="{provider: google, name: gemini-2.5-flash, base_url: 'http://127.0.0.1:9'}")
         claim = work.create()
-        work.environ.clear()
+        del work.environ["GOOGLE_API_KEY"]
         queued = work.app.store.journal(claim)
         queued.release()
         work.restart()

@@ -19,6 +19,7 @@ from agent_md.executions.ids import ExecutionId
 from agent_md.settings import load_settings
 from tests.support.clock import ManualClock
 from tests.support.sessions import talking_world
+from tests.support.trusting import TRUSTING
 
 _S = 1.0
 
@@ -31,7 +32,7 @@ async def alone(execution_id: ExecutionId) -> None:
 def context(tmp_path: Path) -> Iterator[ServerContext]:
     """The workspace of a server that drives nothing."""
     world = talking_world(tmp_path / "ws")
-    app = App(load_settings(world.workspace, environ={}, cwd=tmp_path, home=tmp_path))
+    app = App(load_settings(world.workspace, environ=TRUSTING, cwd=tmp_path, home=tmp_path))
     app.open()
     hub = Hub(app.store)
     engine = LocalEngine(app.store, app.runner(), hub, app.worker, max_concurrent=lambda: 1, drive_alone=alone)

@@ -37,6 +37,7 @@ from agent_md.settings import load_settings
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.state_dir import make_state_dir
 from tests.support.provider_shape import check_provider_shape
+from tests.support.trusting import TRUSTING
 
 __all__ = ["KIT", "Replies", "Sink", "Workspace", "call", "turn"]
 
@@ -130,7 +131,7 @@ class Workspace:
     def __init__(self, folder: Path, environ: Mapping[str, str] | None = None, clock: Clock | None = None) -> None:
         self.folder = folder
         self.clock = clock
-        self.environ = dict(environ or {})
+        self.environ = TRUSTING | dict(environ or {})
         self.model: Replies | None = None
         """Speaks instead of the agent's model."""
         self.histories: list[list[BaseMessage]] = []

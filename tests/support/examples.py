@@ -81,6 +81,7 @@ EXIT_CODES: dict[tuple[str, str], int] = {
     ("docs/http-request.md", "agentmd run poster"): 3,
     ("docs/tools.md", "agentmd run publisher"): 3,
     ("docs/mcp.md", "agentmd run keeper"): 3,
+    ("docs/trust.md", "agentmd trust"): 2,
 }
 """Commands that do not end with 0 where there is no terminal."""
 

@@ -51,7 +51,7 @@ def enable(name: str) -> int:
     program, *arguments = map(plain, shlex.split(fields["ExecStart"]))
     command = [program, *(word.replace("$$", "$") for word in arguments)]
     environ = dict(plain(word).split("=", 1) for word in shlex.split(fields["Environment"]))
-    keep = {name: os.environ[name] for name in ("HOME", "PATH")}
+    keep = {name: os.environ[name] for name in ("HOME", "PATH", "XDG_STATE_HOME")}
     with open(STATE / "journal", "w") as journal:
         child = subprocess.Popen(
             command,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.children import leave_after, open_streams, run_agentmd
+from tests.support.trusting import TRUSTING
 
 __all__ = ["Shell"]
 
@@ -52,7 +53,7 @@ class Shell:
         )
         _program(programs / "python3", f'{shlex.quote(sys.executable)} "$@"')
         self._env = {"PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin", "HOME": str(self.home), "LANG": "C.UTF-8"}
-        self._env |= {"TZ": "UTC", "TERM": "xterm", **(env or {})}
+        self._env |= {"TZ": "UTC", "TERM": "xterm", **TRUSTING, **(env or {})}
 
     def __call__(self, script: str, cwd: Path) -> None:
         """Runs a script with nothing on standard input; what it prints is not kept. Fails if it does not end.

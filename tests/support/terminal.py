@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.support.emulator import shown
+from tests.support.trusting import TRUSTED
 
 __all__ = ["Process", "Terminal", "TerminalTimeout", "fixed_environment"]
 
@@ -183,7 +184,7 @@ class Terminal:
 
 def fixed_environment(changes: Mapping[str, str | None]) -> dict[str, str]:
     """What a program on a terminal here sees: the same on every machine, but for `changes`; None removes."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "PYTHONPATH") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "PYTHONPATH", *TRUSTED) if name in os.environ}
     fixed = {"LANG": "C.UTF-8", "TERM": "xterm-256color", "NO_COLOR": "1", "PAGER": ""}
     merged = kept | fixed | changes
     return {name: value for name, value in merged.items() if value is not None}

@@ -13,15 +13,17 @@ import pytest
 from agent_md.agents.current import CurrentAgents
 from agent_md.agents.defaults import Defaults
 from agent_md.assembly import Assembly
-from agent_md.errors import AgentFileInvalid
+from agent_md.errors import AgentFileInvalid, TrustUnusable
 from agent_md.reloading.agent_files import AgentFiles
 from agent_md.reloading.config_files import NEEDS_RESTART, SETTLE_S, ConfigFiles
 from agent_md.reloading.loop import ChangeReport, ReloadLoop
 from agent_md.reloading.reloading import follow_files
 from agent_md.reloading.tool_files import ToolFiles
+from agent_md.reloading.trust_changes import TrustChanges
 from agent_md.settings import KEYS, Settings, load_settings
 from agent_md.tools.last_good_modules import LastGoodModules
 from agent_md.triggers.waking import FolderEvents
+from agent_md.trust.items import Item, Kind
 from tests.support.clock import ManualClock
 from tests.support.waiting import eventually
 
@@ -356,7 +358,7 @@ class TestLoop:
     async def test_it_looks_when_something_happens(self, desk: Desk) -> None:
         heard: list[tuple[str, str]] = []
         following = follow_files(
-            desk.agents, desk.parts, desk.parts.use, lambda name, data: heard.append((name, data["event"]))
+            desk.agents, desk.parts, desk.parts.use, lambda name, data: heard.append((name, data["event"])), dict
         )
         running = asyncio.create_task(following.loop.run())
         path = desk.folder / "agents/worker.md"
@@ -402,3 +404,30 @@ class TestLoop:
         await eventually(lambda: "raise fs.inotify.max_user_watches" in caplog.text)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+class TestTrust:
+    """Agents that ask for more than was allowed."""
+
+    def test_each_agent_is_told_once_for_what_is_new(self) -> None:
+        blocked: dict[str, list[Item]] = {}
+        changes = TrustChanges(lambda: blocked)
+        tools, server = Item("a", Kind.TOOLS, "kit.py"), Item(None, Kind.SERVER, "port: 1")
+        assert not changes.look(at_once=False).announcements
+        blocked["a"] = [tools]
+        told = ("untrusted", {"agent_name": "a", "items": ["tools: kit.py"]})
+        assert changes.look(at_once=False).announcements == [told]
+        assert changes.untrusted == {"a": ["tools: kit.py"]}
+        assert not changes.look(at_once=False).announcements
+        blocked["a"] = [server, tools]
+        blocked["b"] = [server]
+        assert [data["agent_name"] for _, data in changes.look(at_once=False).announcements] == ["a", "b"]
+        blocked.clear()
+        assert not changes.look(at_once=False).announcements
+        assert changes.untrusted == {}
+
+    def test_a_record_that_cannot_be_read_changes_nothing(self) -> None:
+        def unusable() -> dict[str, list[Item]]:
+            raise TrustUnusable("cut")
+
+        assert not TrustChanges(unusable).look(at_once=False).announcements

@@ -116,7 +116,7 @@ def test_every_key_can_be_set(workspace: Path) -> None:
     settings = load(workspace)
 
     given = dict.fromkeys(KEYS, "config.yaml") | dict.fromkeys(
-        ("allow_state_on", "redact_except"), "default"
+        ("allow_state_on", "redact_except", "trust.environment", "trust.hosts"), "default"
     )  # the user's
     assert settings.origins == {"workspace": "--workspace"} | given
     assert settings.agents_dir == workspace / "bots"

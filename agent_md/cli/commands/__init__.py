@@ -32,6 +32,7 @@ COMMANDS = {
     "validate": Place("validate", "validate", "Check agent files, models, keys, tools and rules."),
     "explain": Place("explain", "explain", "Show which calls of an agent ask you, and by which rule."),
     "grants": Place("grants", "grants", "List and revoke grants: calls that answers allowed from now on."),
+    "trust": Place("trust", "trust", "Show what a workspace would run, send and change; trust it."),
     "info": Place("info", "info", "Show the settings in effect, and the source of each."),
     "schedule": Place("schedule", "schedule", "Show when agents fire next; pause and resume them."),
     "checkpoint": Place("checkpoint", "checkpoint", "Show the disk space of checkpoints, and remove old ones."),

@@ -66,7 +66,7 @@ def chat(
         raise UsageError("--api-key goes with --url")
     from agent_md.cli.chat.local_chat import local_chat  # as above
 
-    with open_app(workspace, drives=True) as app:
+    with open_app(workspace, drives=True, starts=True) as app:
         name = app.starter.runnable_spec(agent).name
         chosen = _last_session(app, name) if go_on else session or str(uuid.uuid4())
         code = local_chat(app, name, chosen)

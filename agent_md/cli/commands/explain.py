@@ -20,6 +20,9 @@ __all__ = ["explain"]
 
 def explain(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name.", show_default=False)],
+    static: Annotated[
+        bool, typer.Option("--static", help="Only read files: load no custom tools, so that no trust is needed.")
+    ] = False,
     as_json: JsonOption = False,
     workspace: WorkspaceOption = None,
 ) -> None:
@@ -27,9 +30,12 @@ def explain(
 
     Example: agentmd explain cleaner
     """
-    with open_app(workspace, drives=True) as app:
+    with open_app(workspace, drives=not static, starts=not static) as app:
         spec = app.registry.get(agent).spec
-        explanation = explained(app, spec, [*without_server(app, spec), *triggers_idle(app, [spec])])
+        if not static:
+            app.trust.require(spec)
+        notes = [*without_server(app, spec), *triggers_idle(app, [spec])]
+        explanation = explained(app, spec, notes, static=static)
     if as_json:
         say(json_line(explanation_json(explanation)))
         return

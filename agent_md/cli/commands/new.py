@@ -17,7 +17,7 @@ from agent_md.agents.names import agent_name
 from agent_md.agents.registry import scan
 from agent_md.agents.scaffold import NewAgent, check_prompt, places_of
 from agent_md.agents.spec import ModelRef
-from agent_md.app.new_agent import NOTHING, check_free, lacks, workspace_of, write_agent
+from agent_md.app.new_agent import NOTHING, check_free, is_begun_by, lacks, trust_own, workspace_of, write_agent
 from agent_md.cli.command_context import WorkspaceOption, current_folder, terminal
 from agent_md.cli.exit_codes import INTERRUPTED
 from agent_md.cli.terminal.output import note, say
@@ -84,12 +84,15 @@ def new(
     wishes = _Wishes(description, prompt, model, base_url, script)
     with workspace_of(workspace, current_folder()) as root:
         settings = load_settings(root, environ=os.environ, cwd=root, home=Path.home())
+        begins = is_begun_by(settings)
         target = settings.agents_dir / f"{name}.md"
         check_free(name, target, scan(settings.agents_dir, settings.workspace, settings.defaults), force=force)
         if wishes == _Wishes() and (asking := terminal(asks=True)) is not None:
             wishes = _asked(asking, name, settings)
         agent = _agent(name, wishes, settings)
         made = write_agent(agent, target, settings, force=force)
+        if begins:
+            trust_own(settings)
     say(*made, "", *_next_steps(agent, settings))
 
 

@@ -36,7 +36,7 @@ def retry(
     Example: agentmd retry 42"""
     from agent_md.cli.drive.drive_or_follow import drive_or_follow
 
-    with open_app(workspace, drives=True) as app:
+    with open_app(workspace, drives=True, starts=True) as app:
         failed = app.find_execution(ExecutionId(execution))
         created = app.starter.retry(failed)
         output = choose_output(created, quiet=quiet, as_json=as_json)

@@ -90,7 +90,7 @@ def run(
     if fresh and session is not None:
         raise UsageError("--fresh takes no earlier messages along, --session is for taking them: give one of them")
     folder = current_folder()
-    with open_app(workspace_for(agent, workspace, folder), drives=True) as app:
+    with open_app(workspace_for(agent, workspace, folder), drives=True, starts=True) as app:
         spec = spec_named(app, agent, folder)  # before anything is read
         spec = spec if model is None else spec.with_model(model)
         scripted = _answers_of(app, spec) if answers_from_script else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -39,7 +40,7 @@ def start(
 
     Example: agentmd start -d
     """
-    with open_app(workspace, drives=True) as app:
+    with open_app(workspace, drives=True, starts=True) as app:
         if left := left_behind(app.settings.state_dir):
             raise ServerRunning(left)
         if server_alive(app.settings.state_dir):
@@ -101,8 +102,8 @@ def stop(workspace: WorkspaceOption = None) -> None:
 
     Example: agentmd stop
     """
-    with open_app(workspace, lenient=True) as app:
-        folder = app.settings.state_dir
+    with open_app(workspace, stops=True) as app:
+        folder = _state_dir(app)
         if not server_alive(folder):
             if left := left_behind(folder):
                 raise AgentmdError(left)
@@ -114,6 +115,12 @@ def stop(workspace: WorkspaceOption = None) -> None:
     say("Stopped.")
 
 
+def _state_dir(app: App) -> Path:
+    """Where a server of this workspace is looked for: never where the workspace's files lead to that of another one."""
+    app.trust.require_own_server()
+    return app.settings.state_dir
+
+
 def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, workspace: WorkspaceOption = None
 ) -> None:
@@ -121,8 +128,8 @@ def status(
 
     Example: agentmd status
     """
-    with open_app(workspace, lenient=True) as app:
-        folder = app.settings.state_dir
+    with open_app(workspace, stops=True) as app:
+        folder = _state_dir(app)
         address = read_address(folder) if server_alive(folder) else None
         info = None if address is None else _ask(address, "GET", "/info")
         if address is None or info is None:
@@ -161,6 +168,8 @@ def _problems(info: dict[str, Any]) -> Iterator[str]:
     """What the server has found to be wrong with files. A server of an older version says less."""
     yield from (f"The watch of {agent}: {problem}" for agent, problem in info.get("watcher_problems", {}).items())
     yield from (f"Tool module {module}: {problem}" for module, problem in info.get("tool_problems", {}).items())
+    for agent, items in info.get("untrusted", {}).items():
+        yield f"{agent} does not start before `agentmd trust` allows it: {'; '.join(items)}"
     if error := info.get("config_error"):
         yield "The configuration is invalid, so the server goes on with that of before:"
         yield from error.splitlines()

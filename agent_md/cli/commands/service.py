@@ -16,7 +16,7 @@ from agent_md.api.address import read_address, server_alive
 from agent_md.app import App
 from agent_md.cli.command_context import WorkspaceOption, current_folder, open_app
 from agent_md.cli.terminal.output import note, say
-from agent_md.errors import AgentmdError, NoServiceManager, ServerRunning
+from agent_md.errors import AgentmdError, NoServiceManager, ServerRunning, Untrusted
 from agent_md.models.factory import KEY_VARIABLES
 from agent_md.own_python import python_command
 from agent_md.service.installation import Installation
@@ -66,7 +66,7 @@ def service(
             "`agentmd service print` shows the property list, to be saved in ~/Library/LaunchAgents"
         )
     if action is Action.INSTALL:
-        with open_app(workspace) as app:
+        with open_app(workspace, starts=True) as app:
             _install(app)
         return
     root, _ = find_workspace(workspace, os.environ, current_folder(), Path.home())
@@ -95,6 +95,12 @@ def _service(workspace: Path) -> Service:
 
 
 def _install(app: App) -> None:
+    if app.trust.unrecorded_items():
+        raise Untrusted(
+            "the service would not have AGENTMD_TRUST of this shell, and nothing is recorded; `agentmd trust --yes` records "
+            "that you trust this workspace"
+        )
+
     def refuse_a_second_server() -> None:
         if server_alive(app.settings.state_dir):
             raise ServerRunning(

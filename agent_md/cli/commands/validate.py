@@ -27,6 +27,9 @@ _FIRES = 5
 
 def validate(
     agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="Only this agent.", show_default=False)] = None,
+    static: Annotated[
+        bool, typer.Option("--static", help="Only read files: load no tools, so that no trust is needed.")
+    ] = False,
     as_json: JsonOption = False,
     workspace: WorkspaceOption = None,
 ) -> None:
@@ -35,7 +38,7 @@ def validate(
     Example: agentmd validate
     """
     try:
-        results = _checked(workspace, agent)
+        results = _checked(workspace, agent, static=static)
     except (NoWorkspace, NotAFolder):
         raise
     except ConfigInvalid as error:  # a file is wrong, not the command
@@ -50,22 +53,25 @@ def validate(
     raise typer.Exit(1 if any(result["errors"] for result in results) else 0)
 
 
-def _checked(workspace: Path | None, agent: str | None) -> list[dict[str, Any]]:
+def _checked(workspace: Path | None, agent: str | None, *, static: bool) -> list[dict[str, Any]]:
     """What is wrong with each file, or with those of this agent alone."""
-    with open_app(workspace, drives=True) as app:
+    with open_app(workspace, drives=not static, starts=not static) as app:
         entries, invalid = _chosen(app.registry, agent)
+        for entry in [] if static else entries:
+            app.trust.require(entry.spec)
+        check = app.preflight.check_static if static else app.preflight.check
         results: list[dict[str, Any]] = [
             {
                 "agent": entry.spec.name,
                 "file": entry.spec.source_path,
-                "errors": app.preflight.check(entry.spec),
+                "errors": check(entry.spec),
                 "notes": [
-                    *app.preflight.notes(entry.spec),
+                    *app.preflight.notes(entry.spec, static=static),
                     *without_server(app, entry.spec),
                     *triggers_idle(app, [entry.spec]),
                 ],
                 "fires": app.triggers.next_fires(entry.spec, _FIRES),
-                "mcp": _offered(app, entry.spec),
+                "mcp": [] if static else _offered(app, entry.spec),
             }
             for entry in entries
         ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_md.agents.effects import UNKNOWN_EFFECTS, Effects
 from agent_md.agents.mcp_file import McpServer
-from agent_md.errors import ConfigInvalid, ToolError
+from agent_md.errors import ToolError, UsageError
 from agent_md.executions.requests import CallEffect, ToolSource
 from agent_md.sdk import current_call
 from agent_md.tools.arguments import action_digest, check_arguments
@@ -49,7 +49,7 @@ class McpTool:
     subjects_are_paths = False
 
     def __init__(self, declared: DeclaredTool, entry_of: Callable[[str], McpServer], servers: McpServers) -> None:
-        """`entry_of` gives the entry of a server in the MCP file as it is now. Raises ConfigInvalid."""
+        """`entry_of` gives the entry of a server in the MCP file as it is now, if it may be used. Raises UsageError."""
         self._declared = declared
         self._entry_of = entry_of
         self._servers = servers
@@ -65,7 +65,7 @@ class McpTool:
         """What the MCP file says of it; what the server says of it changes nothing."""
         try:
             return ToolOptions(idempotent=self._entry_of(self.server).is_idempotent(self.tool))
-        except ConfigInvalid:
+        except UsageError:
             return ToolOptions()
 
     def options_for(self, args: dict[str, Any]) -> ToolOptions:
@@ -99,7 +99,7 @@ class McpTool:
     def _entry(self) -> McpServer:
         try:
             return self._entry_of(self.server)
-        except ConfigInvalid as error:
+        except UsageError as error:
             raise ToolError(f"{self.name} cannot run: {error}") from None
 
     def _now(self) -> DeclaredTool:

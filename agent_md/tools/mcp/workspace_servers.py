@@ -37,8 +37,11 @@ class McpWorkspace:
         threads: ToolThreads,
         open_log: Callable[[Path], OpenLog],
         heard: Heard,
+        permit: Callable[[McpServer], None] = lambda _: None,
     ) -> None:
+        """`permit` raises UsageError for a server that must not be started or asked as its entry is now."""
         self._settings = settings
+        self._permit = permit
         self._read: tuple[object, McpFile] | None = None
         around = Surroundings(
             workspace=settings().workspace,
@@ -63,6 +66,12 @@ class McpWorkspace:
         """The entry of a server as it is now. Raises ConfigInvalid."""
         return self.file.get(server)
 
+    def permitted(self, server: str) -> McpServer:
+        """The same, of a server that may be started or asked. Raises UsageError."""
+        entry = self.entry(server)
+        self._permit(entry)
+        return entry
+
     def log_of(self, server: str) -> Path:
         """Where there is what a server wrote to its standard error."""
         return self._settings().state_dir / "mcp" / f"{re.sub(r'[^A-Za-z0-9_-]', '_', server)}.log"
@@ -84,8 +93,8 @@ class McpWorkspace:
         found: dict[str, Listing] = {}
         for name in servers:
             try:
-                entries.append(self.entry(name))
-            except ConfigInvalid as error:
+                entries.append(self.permitted(name))
+            except UsageError as error:
                 found[name] = Listing(failure=str(error))
         return found | self._servers.listed(entries)
 
@@ -101,7 +110,7 @@ class McpWorkspace:
                     f"the tool {each.tool!r} of the MCP server {each.server}: its name {each.name} is taken by {whose}"
                 )
             else:
-                found[each.name] = McpTool(each, self.entry, self._servers)
+                found[each.name] = McpTool(each, self.permitted, self._servers)
         return list(found.values()), wrong
 
     def digest_of(self, module: str, last: Callable[[str], Sequence[Mapping[str, object]] | None]) -> str | None:

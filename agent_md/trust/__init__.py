@@ -1,0 +1,1 @@
+"""Which workspaces their user trusts, and with what: an agent of another one does not run."""
