@@ -8,7 +8,7 @@ import pytest
 
 from agent_md.agents.explained_rules import Subjects, ToolFacts, possible_verdicts
 from agent_md.agents.explanation import Explanation
-from agent_md.agents.spec import AgentSpec, ModelRef, RunSettings, Secret, Trigger
+from agent_md.agents.spec import AgentSpec, ModelRef, RunSettings, SandboxSettings, Secret, Trigger
 from agent_md.cli.views.explanation import explanation_lines
 from agent_md.cli.views.text_width import width_of
 from agent_md.serialization.explanation import explanation_json
@@ -26,6 +26,14 @@ def explanation(spec: AgentSpec, *tools: str, custom: tuple[str, ...] = (), **to
 
 def shown(spec: AgentSpec, *tools: str, **more: tuple[str, ...]) -> str:
     return "\n".join(lines_of(*explanation_lines(explanation(spec, *tools, **more))))
+
+
+def test_a_sandbox_and_what_it_is_given() -> None:
+    assert "sandbox" not in shown(SPEC, "file_read")
+    bare = replace(SPEC, sandbox=SandboxSettings())
+    assert "run in a sandbox, with no variables and no network" in shown(bare, "file_read")
+    given = replace(SPEC, sandbox=SandboxSettings(("REGION",)), allow_hosts=("*.example.com",))
+    assert "run in a sandbox, with REGION, *.example.com" in shown(given, "file_read")
 
 
 def test_every_outcome_has_its_group() -> None:

@@ -11,6 +11,7 @@ from rich.text import Text
 from agent_md.agents.explained_rules import PossibleDecision
 from agent_md.agents.explanation import ASKING_TOOLS, Explanation
 from agent_md.agents.rules import EVERYTHING, parse_rule
+from agent_md.agents.spec import SandboxSettings
 from agent_md.cli.views.grants import grant_text, state_text
 from agent_md.cli.views.hanging import Hanging, paragraph
 from agent_md.cli.views.pairs import Pairs
@@ -133,10 +134,16 @@ def _bounds(explanation: Explanation) -> list[tuple[str, str]]:
         ("A new run", f"is {waiting} (on_pending: {spec.on_pending})"),
         ("Limits", _limits(explanation)),
         *([("May call", one_line(", ".join(spec.agents)))] if spec.agents else []),
+        *([("Custom tools", _sandbox_text(spec.sandbox, spec.allow_hosts))] if spec.sandbox else []),
         ("History", f"{history}{messages}"),
         ("Trigger", trigger_line(spec)),
         *_trigger_rows(explanation),
     ]
+
+
+def _sandbox_text(sandbox: SandboxSettings, hosts: Sequence[str]) -> str:
+    given = one_line(", ".join((*sandbox.environment, *hosts)))
+    return "run in a sandbox, with " + (given or "no variables and no network")
 
 
 def _trigger_rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
