@@ -83,8 +83,8 @@ def test_commands_options_and_values(work: AgentFolder) -> None:
     assert values(work, "chat", "cleaner", "--c") == ["--continue"]
     assert values(work, "run", "-m", "") == []
     assert offered(work, "sta") == [
-        "start\tStart the server: it drives executions and answers HTTP",
-        "status\tSay whether a server answers: exit 0 if one does, 1 if not",
+        "start\tStart the server: drives executions and serves HTTP",
+        "status\tShow whether a server answers: exit 0 if one does, 1 if not",
     ]
 
 
