@@ -42,7 +42,6 @@ __all__ = [
     "concerns",
     "decide",
     "glob_fits",
-    "has_effect_rules",
     "hides",
     "match",
     "may_lift",
@@ -230,12 +229,6 @@ def asks_to_read(spec: AgentSpec, path: str) -> bool:
     effects = Effects(reads=(Place(path),), writes=())
     verdict = decide(spec, _READ, {"path": path}, (path,), requires_approval=False, effects=effects)
     return verdict.decision is not Decision.RUN or hides(spec, path)
-
-
-def has_effect_rules(spec: AgentSpec) -> bool:
-    """Whether a rule that guards or denies is one over effects."""
-    rules = (*spec.deny, *spec.confirm, *spec.confirm_tools)
-    return any(parse_rule(text).effect is not None for text in rules)
 
 
 def unknown_tools(

@@ -13,7 +13,7 @@ from agent_md.executions.execution import Claim, Execution
 from agent_md.executions.ids import ExecutionId, WorkerId
 from agent_md.executions.states import Status
 from agent_md.ports.store import Store
-from agent_md.runner.loop import MAX_ATTEMPTS, Runner
+from agent_md.runner.loop import Runner
 
 __all__ = ["DriveAlone", "LocalEngine"]
 
@@ -125,7 +125,7 @@ class LocalEngine:
         for execution in self._store.abandoned():
             if execution.id in self._tasks or execution.id in self._alone or execution.id in self._resting:
                 continue
-            if execution.suspect and execution.attempts < MAX_ATTEMPTS:
+            if execution.suspect and not execution.died_too_often:
                 self._isolate(execution.id)
             elif len(self._tasks) < self._places():
                 # One that has died too often is ended here: that touches nothing that it could die of.

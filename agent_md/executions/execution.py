@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agent_md.executions.spending import Budget
 from agent_md.executions.ids import ExecutionId, WorkerId
-from agent_md.executions.positions import Position
+from agent_md.executions.positions import Position, most_attempts
 from agent_md.executions.states import EventType, Status, TriggerKind
 
 __all__ = ["Claim", "Event", "Execution", "HookTarget", "NewChild", "NewExecution", "Spent", "Usage"]
@@ -145,6 +145,11 @@ class Execution:
     """Whether it waits, for answers or for children, and nobody drives it."""
     thread: int = 0
     """The number of its thread in use: how often a thread was abandoned and replaced."""
+
+    @property
+    def died_too_often(self) -> bool:
+        """Whether it is to be stopped, since its drives end at the same place again and again."""
+        return self.attempted is not None and self.attempts >= most_attempts(self.attempted)
 
     @property
     def root(self) -> ExecutionId:

@@ -25,7 +25,7 @@ from agent_md.errors import (
 from agent_md.executions.calls import Call
 from agent_md.executions.execution import Claim, Execution
 from agent_md.executions.ids import ExecutionId, WaitId
-from agent_md.executions.positions import BETWEEN, Position, place_of_call
+from agent_md.executions.positions import BETWEEN, Position, most_attempts, place_of_call
 from agent_md.executions.states import CallState, Outcome, RequestSource, Status
 from agent_md.graph.call_outcomes import CallEnd
 from agent_md.graph.cut_off_calls import closing
@@ -42,12 +42,9 @@ from agent_md.tools.base import Tool
 if TYPE_CHECKING:
     from agent_md.stores.checkpoints import Checkpoints
 
-__all__ = ["MAX_ATTEMPTS", "MakeBench", "OpenCheckpointer", "Runner"]
+__all__ = ["MakeBench", "OpenCheckpointer", "Runner"]
 
 log = logging.getLogger(__name__)
-
-MAX_ATTEMPTS = 3
-"""Drives in a row that may end at the same place without a new stored row; then the execution is stopped."""
 
 _POLL_S = 0.05
 _CANCEL_GRACE_S = 1.8
@@ -166,7 +163,7 @@ class Runner:
             ) from error
         log.error("execution %s: an attempt to drive it failed", execution_id, exc_info=error)
         place, attempts = journal.count_attempt()
-        if attempts < MAX_ATTEMPTS:
+        if attempts < most_attempts(place):
             journal.release()
             return False
         text = f"{type(error).__name__}: {error} ({place}, {attempts} times in a row). {_retry_hint(execution_id)}"
@@ -177,7 +174,7 @@ class Runner:
         """The end of one that is to be cancelled or has died too often, without a look at its tools, which may be what it
         died of. None if it is neither, or if only a tool can tell what became of a call."""
         looked_at = [call for call in self._store.calls(execution.id) if not call.state.closed and call.effect]
-        poisoned = execution.attempts >= MAX_ATTEMPTS
+        poisoned = execution.died_too_often
         if execution.cancelled_by is not None and (poisoned or not looked_at):
             request = CancelRequested(execution.cancelled_by)
             return await self._ending(execution.id, {}, Status.ABORTED, str(request), ended_by=request.by)

@@ -106,7 +106,7 @@ def test_an_idempotent_tool_that_always_kills_is_stopped_too(world: World) -> No
     env = {"KILL_IN_TOOL": "A:before"}
     world.cli("run", "worker")
     assert world.respond(world.open_requests()[0], env=env).killed
-    assert [world.cli("resume", "1", env=env).killed for _ in range(2)] == [True] * 2
+    assert world.cli("resume", "1", env=env).killed
     stopped = world.cli("resume", "1", env=env)
     assert stopped.code == 1, stopped
     assert "poisoned" in stopped.out

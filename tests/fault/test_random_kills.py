@@ -46,7 +46,7 @@ def _check_storm(folder: Path, seed: int) -> None:
 
 
 def _poisoned(world: World) -> bool:
-    """Three deaths in a row without progress end an execution by design; then that must be what it says."""
+    """Three deaths in a row without progress, or two in a call, end an execution by design; then that must be what it says."""
     if world.status() is not Status.ERROR:
         return False
     store = world.store()

@@ -121,7 +121,7 @@ class Crowd:
             killed = executions.pop(self.killer)
             assert {execution.status for execution in executions.values()} == {Status.SUCCESS}, executions
             assert killed.status is Status.ERROR
-            assert "stopped as poisoned: 3 attempts in a row" in (killed.error or "")
+            assert "stopped as poisoned: 2 attempts in a row" in (killed.error or "")
             assert "call 0.0 (deadly)" in (killed.error or "")
             assert f"agentmd retry {killed.id}" in (killed.error or "")
             call = store.call(killed.id, Position(0, 0))

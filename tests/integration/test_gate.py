@@ -12,7 +12,7 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from agent_md.errors import AnswerConflict, AnswerRefused
-from agent_md.executions.states import CallOutcome, EventType, Outcome, RequestKind, RequestSource, Status
+from agent_md.executions.states import CallOutcome, Decision, EventType, Outcome, RequestKind, RequestSource, Status
 from agent_md.ports.store import NewAnswer
 from tests.support.driving import Replies, Sink, Workspace, call, turn
 
@@ -485,3 +485,28 @@ def test_arguments_nested_without_end_are_an_error_for_the_model(work: Workspace
     work.check_succeeded()
     assert work.result() == "Error: the arguments of 'danger' are nested deeper than 64; nothing was run"
     assert work.requests() == []
+
+
+@pytest.mark.parametrize("lifted", ["", '\nauto_approve: ["*"]'], ids=["asked", "everything lifted"])
+def test_a_denied_an_asked_and_a_free_call_of_one_message(work: Workspace, lifted: str) -> None:
+    work.tools(
+        '@tool\n@tool_options(writes="path")\ndef put(path: str) -> str:\n    "Puts."\n    return "put " + effect(path)\n'
+    )
+    work.agent(f'tools: [kit]\nconfirm: ["write(asked/*)"]\ndeny: ["write(no/*)"]{lifted}')
+    calls = [call("put", path="free/a"), call("put", path="no/a"), call("put", path="asked/a"), call("plain", key="U")]
+    work.script(turn(*calls), "Done.")
+    work.start()
+    decisions = [found.decision for found in work.calls()]
+    if lifted:
+        assert decisions == [Decision.RUN, Decision.REFUSE, Decision.RUN, Decision.ASK], (
+            "an undeclared tool may be denied"
+        )
+    else:
+        assert decisions == [Decision.RUN, Decision.REFUSE, Decision.ASK, Decision.ASK]
+    assert work.effects() == ({"free/a": 1, "asked/a": 1} if lifted else {"free/a": 1})
+    while work.open_requests():
+        work.answer(work.open_requests()[0])
+    work.check_succeeded()
+    refused = "Error: put is not allowed by this agent's rules"
+    assert work.results_seen() == ["put free/a", refused, "put asked/a", "did U"]
+    assert work.effects() == {"free/a": 1, "asked/a": 1, "U": 1}

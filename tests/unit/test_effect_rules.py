@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agent_md.agents.effects import NO_EFFECTS, UNKNOWN_EFFECTS, Effects, Place
 from agent_md.agents.globs import glob_fits, globs_meet
-from agent_md.agents.rules import RuleInvalid, Verdict, decide, has_effect_rules, hides, parse_rule, unknown_tools
+from agent_md.agents.rules import RuleInvalid, Verdict, decide, hides, parse_rule, unknown_tools
 from agent_md.agents.spec import AgentSpec, ModelRef, PathMount
 from agent_md.executions.states import Decision
 from agent_md.tools.base import Tool
@@ -151,10 +151,6 @@ class TestUndeclared:
         effects = Effects(reads=None, writes=(Place("out/a"),))
         assert decide(spec(confirm=["write(b)"]), "t", {}, None, False, effects=effects).decision is RUN
         assert decide(spec(confirm=["read(b)"]), "t", {}, None, False, effects=effects).decision is ASK
-
-    def test_it_is_known_whether_an_agent_has_such_rules(self) -> None:
-        assert has_effect_rules(spec(confirm=["write(a)"]))
-        assert not has_effect_rules(spec(confirm=["file_write(a)"], auto_approve=["write(a)"]))
 
 
 class TestOtherEffect:
