@@ -11,7 +11,7 @@ from agent_md.app import App
 from agent_md.cli.command_context import WorkspaceOption, login, open_app
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
-from agent_md.cli.views.chat_texts import continue_hint, conversation, message_texts, totals
+from agent_md.cli.views.chat_texts import continue_hint, message_texts, said_lines, totals
 from agent_md.cli.views.sessions_table import SessionRow, listed_session_json, sessions_table
 from agent_md.errors import SeveralSessions, UnknownSession, UsageError
 from agent_md.executions.chat_messages import chat_message
@@ -106,7 +106,7 @@ def _show(app: App, session: Session, *, as_json: bool) -> None:
         )
         return
     say(f"Session {one_line(session.id)} of {one_line(session.agent)}: {session.status}, {_sum(turns)}")
-    say(*conversation(message_texts(messages)))
+    say(*said_lines(message_texts(messages)))
     if turns:
         ids = [str(turn.id) for turn in reversed(turns)]
         named = ", ".join(["…"] * (len(ids) > _TURNS) + ids[-_TURNS:])

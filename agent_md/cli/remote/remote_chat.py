@@ -12,19 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_md.cli.asking.prompt import TerminalPrompt
-from agent_md.cli.chat.flow import COMMANDS, ChatEnded, Commands, code_of_chat, messages_to_agent, nobody_reads
-from agent_md.cli.chat.message_input import Messages, messages_of
+from agent_md.cli.chat.conversation import COMMANDS, ChatEnded, nobody_reads, take_turns
+from agent_md.cli.chat.message_input import messages_of
 from agent_md.cli.command_context import screen, terminal
 from agent_md.cli.exit_codes import WAITING
-from agent_md.cli.remote.remote_commands import agents, cost, history, model, told
 from agent_md.cli.remote.remote_output import HELP, RemoteOutput
 from agent_md.cli.remote.remote_turns import LeftWaiting, RemoteTurns, Stage
 from agent_md.cli.terminal.notices import Notices
 from agent_md.cli.terminal.output import note
 from agent_md.cli.terminal.signals import taken_over
 from agent_md.cli.views.chat_texts import beginning, continue_hint, continuing
-from agent_md.client.sessions import Place, RemoteSession, SessionsClient, place_of
+from agent_md.client.server_facts import listed_agents, model_name, session_usages, told
+from agent_md.client.sessions import Place, RemoteSession, SessionsClient, place_of, server_of
 from agent_md.errors import AgentmdError, RequestRefused, ServerUnreachable, UnknownSession
+from agent_md.executions.execution import Usage
 from agent_md.settings import users_terminal
 from agent_md.visible_text import one_line
 
@@ -56,68 +57,65 @@ def remote_chat(url: str, *, agent: str | None, session_id: str | None, key: str
     if key is not None and not (place.encrypted or place.local):
         note(f"note: the key goes to {place.base} without encryption")
     prompt = terminal(asks=True)
-    return _RemoteChat(place, client, session_id, messages_of(prompt, COMMANDS), prompt).run()
+    output = RemoteOutput(place.name, talks=prompt is not None)
+    conversation = _RemoteConversation(place, client, session_id, output, talks=prompt is not None)
+    return take_turns(conversation, messages_of(prompt, COMMANDS), output, talks=prompt is not None)
 
 
-class _RemoteChat:
+class _RemoteConversation:
+    """`Conversation`: the turns of a session at a server."""
+
+    help = HELP
+
     def __init__(
-        self,
-        place: Place,
-        client: SessionsClient,
-        session_id: str | None,
-        messages: Messages,
-        prompt: TerminalPrompt | None,
+        self, place: Place, client: SessionsClient, session_id: str | None, output: RemoteOutput, *, talks: bool
     ) -> None:
         self._place = place
         self._client = client
         self._wanted = session_id
-        self._messages = messages
-        self._talks = prompt is not None
-        self._output = RemoteOutput(place.name, talks=self._talks)
+        self._talks = talks
+        self._output = output
         self._notices = Notices(users_terminal(os.environ, Path.home()))
         self._loop = asyncio.new_event_loop()
         self._session: RemoteSession | None = None
+        self._turns: RemoteTurns
         self._empty = False
         """Whether the session was made here, and nothing was said in it."""
 
-    def run(self) -> int:
-        """Takes turns until the messages end; gives the exit code."""
-        try:
-            return code_of_chat(self._talk)
-        except UnknownSession:
-            self._session = None
-            raise
-        finally:
-            self._end()
+    def turn(self, text: str) -> int:
+        self._empty = False
+        code = self._awaited(self._turn(self._turns, text), self._turns)
+        if self._output.lost and not self._talks:
+            nobody_reads(self._output.tell, code)
+        self._output.tell("")
+        return code
 
-    def _talk(self) -> int:
-        self._turns = self._begin()
-        code = 0
-        for text in messages_to_agent(self._messages, self._output.explain, self._commands(), typed=self._talks):
-            self._empty = False
-            code = self._awaited(self._turn(self._turns, text), self._turns)
-            if self._output.lost and not self._talks:
-                nobody_reads(self._output.tell, code)
-            self._output.tell("")
-        return 0 if self._talks else code
+    # Commands
 
-    def _commands(self) -> Commands:
-        return {
-            "/help": lambda _: HELP,
-            "/clear": lambda _: self._awaited(told(self._cleared()), None),
-            "/history": lambda _: self._awaited(told(history(self._client, self._turns.session_id)), None),
-            "/cost": lambda _: self._awaited(told(cost(self._client, self._place, self._turns.session_id)), None),
-            "/agents": lambda _: self._awaited(told(agents(self._client, self._place)), None),
-            "/model": lambda wanted: self._awaited(told(model(self._client, self._place, wanted)), None),
-        }
-
-    async def _cleared(self) -> list[RenderableType]:
+    def clear(self) -> list[RenderableType]:
         if self._empty:
             return ["  This session is new: nothing was said in it."]
-        before, session = self._turns.session_id, await self._client.create()
+        before, session = self._turns.session_id, self._awaited(told(self._client.create()))
         self._session, self._empty, self._turns = session, True, self._turns_of(session)
         left = continue_hint(["--url", self._place.base], before)
         return [f"  {left}", f"  A new session, which knows nothing of what was said: {one_line(session.id)}"]
+
+    def said(self) -> list[tuple[str, str]]:
+        messages = self._awaited(told(self._client.messages(self._turns.session_id)))
+        return [(message.role, message.text) for message in messages]
+
+    def costs(self) -> list[tuple[str, list[Usage]]]:
+        found = session_usages(self._client, self._place, self._turns.session_id)
+        return [("The session", self._awaited(told(found)))]
+
+    def agents(self) -> tuple[list[tuple[str, str]], str, str]:
+        found = self._awaited(told(listed_agents(self._client)))
+        return found, self._place.name, f"agentmd chat NAME --url {one_line(server_of(self._place.base)[0])}"
+
+    def model(self, wanted: str) -> str:
+        if wanted:
+            return "The model of an agent of a server is chosen there: in its agent file."
+        return f"{self._awaited(told(model_name(self._client, self._place)))} answers."
 
     def _turns_of(self, session: RemoteSession) -> RemoteTurns:
         asker = (lambda: TerminalPrompt(screen())) if self._talks else None
@@ -140,14 +138,14 @@ class _RemoteChat:
 
     # Beginning and end
 
-    def _begin(self) -> RemoteTurns:
+    def begin(self) -> None:
         try:
-            session = self._awaited(self._opened(), None)
+            session = self._awaited(self._opened())
         except RequestRefused as refused:
             self._client.key = self._typed_key(refused)
-            session = self._awaited(self._opened(), None)
+            session = self._awaited(self._opened())
         self._session = session
-        turns = self._turns_of(session)
+        self._turns = turns = self._turns_of(session)
         self._output.tell(*beginning(self._place.name, self._place.base, session.id, asks=self._talks))
         self._awaited(self._continued(session, under_way=turns.under_way), turns)
         self._output.tell("")
@@ -155,7 +153,6 @@ class _RemoteChat:
             self._output.tell("A turn of this session has not ended; that comes first.", "")
             self._awaited(turns.follow(), turns)
             self._output.tell("")
-        return turns
 
     async def _opened(self) -> RemoteSession:
         if self._wanted is None:
@@ -196,7 +193,7 @@ class _RemoteChat:
             said = [(message.role, message.text) for message in await self._client.messages(session.id)]
             self._output.tell(*continuing(said, answered=not under_way))
 
-    def _end(self) -> None:
+    def end(self) -> None:
         session = self._session
         with suppress(AgentmdError, TimeoutError):
             if session is not None and self._empty:
@@ -208,9 +205,13 @@ class _RemoteChat:
 
     # Waiting
 
-    def _awaited(self, work: Coroutine[Any, Any, T], turns: RemoteTurns | None) -> T:
+    def _awaited(self, work: Coroutine[Any, Any, T], turns: RemoteTurns | None = None) -> T:
         """What the work gives; it is given up when a signal comes."""
-        return self._loop.run_until_complete(self._guarded(work, turns))
+        try:
+            return self._loop.run_until_complete(self._guarded(work, turns))
+        except UnknownSession:
+            self._session = None
+            raise
 
     async def _guarded(self, work: Coroutine[Any, Any, T], turns: RemoteTurns | None) -> T:
         left: asyncio.Future[int] = self._loop.create_future()

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from agent_md.cli.chat.flow import ChatLines
+from agent_md.cli.chat.conversation import ChatLines
 from agent_md.cli.terminal.live_rows import QUIET_S, TICK_S, LiveArea
 from agent_md.cli.terminal.output import NoReader, give_up, note, remark, say
 from agent_md.cli.views.chat_texts import TYPING

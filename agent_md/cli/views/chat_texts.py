@@ -29,8 +29,8 @@ __all__ = [
     "beginning",
     "continue_hint",
     "continuing",
-    "conversation",
     "message_texts",
+    "said_lines",
     "totals",
 ]
 
@@ -97,7 +97,7 @@ def message_texts(messages: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]
     return said
 
 
-def conversation(said: Sequence[tuple[str, str]]) -> Iterator[RenderableType]:
+def said_lines(said: Sequence[tuple[str, str]]) -> Iterator[RenderableType]:
     """All that was said, each message with a sign; `said` as for `continuing`, and calls too, of the role `call`.
     Messages of other roles, and those without a text, are left out."""
     for role, text in said:
