@@ -182,11 +182,14 @@ class Assembly:
         spec: AgentSpec,
         history: Sequence[BaseMessage] | None = None,
         declarations: Sequence[Mapping[str, Any]] = (),
+        *,
+        root: AgentSpec | None = None,
     ) -> Budget | None:
         """What limits the money of a model call with this history, None = of the first one of a new execution. None if
-        neither the agent nor the workspace has a limit of a day."""
+        neither the agent, nor the agent at the top of its family (`root`), nor the workspace has a limit of a day."""
         amounts = {
             Scope.AGENT: spec.settings.max_cost_usd_per_day,
+            Scope.ROOT: None if root is None else root.settings.max_cost_usd_per_day,
             Scope.WORKSPACE: self.settings.max_cost_usd_per_day,
         }
         limits = tuple(DayLimit(scope, amount) for scope, amount in amounts.items() if amount is not None)

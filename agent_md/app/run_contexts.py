@@ -38,6 +38,7 @@ def build_run_context(
     tools = assembly.tools(spec, lenient=True, mcp=mcp, execution=execution)
     declarations = [declaration(tool) for tool in tools.values()]
     sandbox = assembly.sandbox(spec)
+    root = None if execution.parent_id is None else AgentSpec.from_json(app.reading_store.spec(execution.root))
     model = SpecModel(
         *(spec, declarations, settings.environment(), assembly.scripts_dir),
         lambda: briefing(spec, datetime.now().astimezone(), unusable),
@@ -54,7 +55,7 @@ def build_run_context(
         workspace=settings.workspace,
         resolve_path=lambda path: sandbox.resolve(path, write=False).path,
         aside=assembly.tool_threads.aside,
-        budget_of=lambda history: assembly.budget(spec, history, declarations),
+        budget_of=lambda history: assembly.budget(spec, history, declarations, root=root),
         redactor=assembly.redactor(spec),
         close=model.close,
     )

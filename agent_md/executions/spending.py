@@ -38,6 +38,8 @@ class Scope(StrEnum):
     """Whose calls count for a limit: those of one agent, with what it called, or all."""
 
     AGENT = "agent"
+    ROOT = "root"
+    """As AGENT, of the agent at the top of the family of the execution that calls."""
     WORKSPACE = "workspace"
 
 
@@ -50,7 +52,7 @@ class DayLimit:
 
     def __str__(self) -> str:
         """As people are told of it: `max_cost_usd_per_day is $5`."""
-        of = "" if self.scope is Scope.AGENT else f" of the {self.scope}"
+        of = {Scope.AGENT: "", Scope.ROOT: " of the agent at the top", Scope.WORKSPACE: " of the workspace"}[self.scope]
         return f"{DAILY_LIMIT}{of} is ${self.amount:g}"
 
 

@@ -189,6 +189,19 @@ class TestChildren:
         assert driving(store, "boss").reserve(DAY).verdict is Verdict.OVER
         assert driving(store, "writer").reserve(DAY).verdict is Verdict.FITS
 
+    def test_are_limited_by_the_day_of_the_agent_of_the_root(self, store: Store) -> None:
+        pay(store, 0.2, "boss")
+        root = begin(store, agent="boss")
+        child = journal_of(store, begin(store, agent="writer", parent_id=root.id))
+        limit = DayLimit(Scope.ROOT, 0.25)
+        judged = child.reserve(Budget((limit,), 0, late=0, price=0.1, is_bound=True))
+        assert judged.verdict is Verdict.OVER
+        assert judged.reason.startswith("max_cost_usd_per_day of the agent at the top is $0.25, $0.2 are spent today")
+        assert (
+            child.reserve(Budget((DayLimit(Scope.ROOT, 0.4),), 0, late=0, price=0.1, is_bound=True)).verdict
+            is Verdict.FITS
+        )
+
     def test_hold_money_of_the_agent_of_the_root(self, store: Store) -> None:
         root = begin(store, agent="boss")
         child = journal_of(store, begin(store, agent="writer", parent_id=root.id))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agent_md import Workspace
 from agent_md.executions.states import EventType, Status
+from agent_md.webhooks.derive import Deriver
 from tests.support.driving import call, turn
 from tests.support.families import Families, calls_agent
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -265,3 +269,82 @@ def test_a_long_answer_of_a_child_is_read_on(work: Families) -> None:
     root = work.start("coordinator")
     (told,) = [message for message in work.app.store.said(root.id) if message["type"] == "tool"]
     assert "Read on with result_read" in told["data"]["content"]
+
+
+def test_a_question_of_a_child_expires_and_its_parent_goes_on(work: Families) -> None:
+    work.agent("coordinator", turn(calls_agent("left")), "Done.", settings="agents: [left]")
+    settings = "tools: [kit]\nconfirm: [danger]\nconfirm_timeout: 1s"
+    work.agent("left", turn(call("danger", key="left")), "Nobody came.", settings=settings)
+    root = work.start("coordinator")
+    (request,) = work.open_requests(root)
+    assert request.expires_at is not None
+    until(lambda: work.app.store.settle_overdue())
+    assert work.drive(root.id).status is Status.SUCCESS
+    assert work.results(root) == ["Nobody came."]
+    assert not work.effects()
+
+
+def test_an_answer_to_a_child_is_retracted_and_given_again(work: Families) -> None:
+    work.two_helpers()
+    root = work.start("coordinator")
+    left = next(request for request in work.open_requests(root) if request.agent == "left")
+    work.record(left, {"approved": True})
+    again = work.app.store.retract(left.id, by="cli:ann").replaced_by
+    assert work.app.store.execution(root.id).status is Status.WAITING
+    assert again in [request.id for request in work.open_requests(root)]
+    assert work.drive(root.id).status is Status.WAITING
+    assert work.effects()["left"] == 0
+
+
+def test_a_failed_child_can_be_run_anew_by_itself(work: Families) -> None:
+    work.agent("coordinator", turn(calls_agent("helper", "X")), "I know.", settings="agents: [helper]")
+    work.agent("helper", turn(error={"kind": "bad_request", "message": "no"}), body="Do $1.")
+    root = work.start("coordinator")
+    failed = work.app.store.family(root.id)[1]
+    work.agent("helper", "It works now.", body="Do $1.")
+    anew = work.app.starter.retry(failed)
+    assert (anew.parent_id, anew.root) == (None, anew.id)
+    assert work.app.store.seed(anew.id)[0]["data"]["content"] == "Do X.\n"
+
+
+def test_children_are_removed_with_their_root(work: Families) -> None:
+    work.agent("coordinator", turn(calls_agent("helper")), "Done.", settings="agents: [helper]\nhistory: off")
+    work.agent("helper", "Done.")
+    root = work.start("coordinator")
+    work.agent("coordinator", "Done.", settings="history: off", body="Work alone.")
+    work.start("coordinator")
+    assert work.app.retention.remove_executions(0) >= 2
+    assert {each.id for each in work.app.store.executions()}.isdisjoint({root.id, root.id + 1})
+
+
+def test_from_python_a_family_is_run_answered_and_cancelled(work: Families) -> None:
+    work.two_helpers()
+    work.close()
+    told: list[Any] = []
+    with Workspace(work.folder) as workspace:
+        root = workspace.run("coordinator", on_event=told.append)
+        assert root.status is Status.WAITING
+        requests = workspace.requests(root.id)
+        assert len(requests) == 3
+        for request in requests:
+            workspace.answer(request, {"approved": True})
+        assert workspace.resume(root.id).status is Status.SUCCESS
+        left = workspace.run("coordinator")
+        assert workspace.cancel(left.id).status is Status.ABORTED
+        assert workspace.requests() == []
+    assert "child_started" in [str(event.type) for event in told if hasattr(event, "type")]
+    work.restart()
+    assert work.effects()["own"] == 1
+
+
+def test_a_receiver_is_told_of_a_question_of_a_child_by_its_root(work: Families) -> None:
+    notify = "agents: [left]\nnotify: [{url: 'https://example.com/in', events: [interrupt.requested]}]"
+    work.agent("coordinator", turn(calls_agent("left")), "Done.", settings=notify)
+    work.agent("left", turn(call("danger", key="left")), "Left.", settings="tools: [kit]\nconfirm: [danger]")
+    root = work.start("coordinator")
+    store = work.app.store
+    Deriver(store, store.outbox, interrupt_delay=lambda: 0).catch_up()
+    due = store.outbox.claim(work.app.worker, mine=(), full=())
+    assert due is not None
+    (request,) = work.open_requests(root)
+    assert (due.execution_id, due.request_id) == (root.id, request.id)

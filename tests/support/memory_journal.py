@@ -91,7 +91,7 @@ class MemoryJournal:
             budget, self._budget = self._budget, None
             if budget is None:
                 return ()
-            return self._ledger.marks_passed(budget, execution.agent, usage.cost_usd)
+            return self._ledger.marks_passed(budget, self._state.agents_of(self._id), usage.cost_usd)
 
     def reserve(self, budget: Budget) -> BudgetVerdict:
         with self._write():

@@ -50,16 +50,14 @@ class MemoryLedger:
         known = [cost for cost in costs if cost is not None]
         return sum(known, 0.0) if len(known) == len(costs) else None
 
-    def judge(self, budget: Budget, agent: str, *, before: int | None) -> BudgetVerdict:
+    def judge(self, budget: Budget, agent: str, *, before: int | None, root_agent: str | None = None) -> BudgetVerdict:
         """As of now for a call of the agent that stands before those of this place; None = nobody holds anything."""
         holds = [] if before is None else [h for h in self._state.holds.values() if h.place is None or h.place < before]
-        accounts = {
-            limit.scope: Account(
-                self.spent(limit.scope, agent, budget.since),
-                sum(hold.amount for hold in holds if _counts(hold, limit.scope, agent)),
-            )
-            for limit in budget.limits
-        }
+        accounts = {}
+        for scope in (limit.scope for limit in budget.limits):
+            whose = root_agent or agent if scope is Scope.ROOT else agent
+            held = sum(hold.amount for hold in holds if _counts(hold, scope, whose))
+            accounts[scope] = Account(self.spent(scope, whose, budget.since), held)
         late = [
             row.usage.cost_usd for row in self._state.ledger.values() if row.agent == agent and row.at >= budget.late
         ]
@@ -70,16 +68,16 @@ class MemoryLedger:
         last = max((hold.place or 0 for hold in self._state.holds.values()), default=0)
         own = self._state.holds.pop(execution_id, None)
         place = last + 1 if own is None or own.place is None else own.place
-        judged = self.judge(budget, agents[0], before=place)
+        judged = self.judge(budget, agents[0], before=place, root_agent=agents[1])
         if judged.verdict is not Verdict.OVER:
             waits = None if judged.verdict is Verdict.FITS else place
             self._state.holds[execution_id] = _Hold(*agents, worker, judged.amount, waits)
         return judged
 
-    def marks_passed(self, budget: Budget, agent: str, cost: float | None) -> tuple[str, ...]:
+    def marks_passed(self, budget: Budget, agents: tuple[str, str], cost: float | None) -> tuple[str, ...]:
         told = []
         for limit in budget.limits:
-            after = self.spent(limit.scope, agent, budget.since)
+            after = self.spent(limit.scope, agents[limit.scope is Scope.ROOT], budget.since)
             if after is not None and cost is not None:
                 told.append(mark_passed(limit, after - cost, after))
         return tuple(text for text in told if text is not None)

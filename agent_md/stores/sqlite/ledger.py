@@ -19,7 +19,8 @@ WITH RECURSIVE line (parent_id, agent) AS (
     UNION ALL SELECT x.parent_id, x.agent FROM executions x JOIN line ON x.id = line.parent_id)
 SELECT agent FROM line WHERE parent_id IS NULL"""
 
-COUNTS_FOR = {Scope.AGENT: "(agent = ?1 OR root_agent = ?1)", Scope.WORKSPACE: "?1 IS NOT NULL"}
+_OF_AGENT = "(agent = ?1 OR root_agent = ?1)"
+COUNTS_FOR = {Scope.AGENT: _OF_AGENT, Scope.ROOT: _OF_AGENT, Scope.WORKSPACE: "?1 IS NOT NULL"}
 """Of a row with `agent` and `root_agent`: whether it counts for the limit of an agent, ?1, or for that of the workspace."""
 
 _KEYS = {

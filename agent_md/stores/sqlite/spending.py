@@ -32,17 +32,16 @@ def reserve(db: Database, claim: Claim, budget: Budget, workers: Workers) -> Bud
     (last,) = db.one("SELECT coalesce(max(place), 0) FROM reservations")
     place = last + 1 if row is None or row[0] is None else row[0]
     free(db, claim.execution_id)
-    accounts = {
-        limit.scope: Account(
-            ledger.spent(db, limit.scope, agent, budget.since), _held(db, limit.scope, agent, before=place)
-        )
-        for limit in budget.limits
-    }
+    root_agent = ledger.root_agent(db, claim.execution_id)
+    accounts = {}
+    for scope in (limit.scope for limit in budget.limits):
+        whose = root_agent if scope is Scope.ROOT else agent
+        accounts[scope] = Account(ledger.spent(db, scope, whose, budget.since), _held(db, scope, whose, before=place))
     judged = judge(budget, Spending(accounts, ledger.dearest(db, agent, budget.late)))
     if judged.verdict is not Verdict.OVER:
         db.run(
             "INSERT INTO reservations (execution_id, agent, root_agent, worker, amount, place) VALUES (?, ?, ?, ?, ?, ?)",
-            *(claim.execution_id, agent, ledger.root_agent(db, claim.execution_id), claim.worker, judged.amount),
+            *(claim.execution_id, agent, root_agent, claim.worker, judged.amount),
             None if judged.verdict is Verdict.FITS else place,
         )
     return judged
@@ -61,9 +60,11 @@ def _held(db: Database, scope: Scope, agent: str, *, before: int) -> float:
 def marks_passed(db: Database, claim: Claim, budget: Budget, cost: float | None) -> tuple[str, ...]:
     """The log messages after a call of the claim's execution was paid, at this cost."""
     (agent,) = db.one("SELECT agent FROM executions WHERE id = ?", claim.execution_id)
+    root_agent = ledger.root_agent(db, claim.execution_id)
     told = []
     for limit in budget.limits:
-        after = ledger.spent(db, limit.scope, agent, budget.since)
+        whose = root_agent if limit.scope is Scope.ROOT else agent
+        after = ledger.spent(db, limit.scope, whose, budget.since)
         if after is not None and cost is not None:
             told.append(mark_passed(limit, after - cost, after))
     return tuple(text for text in told if text is not None)
