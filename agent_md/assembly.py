@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from agent_md.tools.mcp.declared import DeclaredTool
     from agent_md.tools.mcp.server_log import OpenLog
     from agent_md.tools.mcp.workspace_servers import Heard, McpWorkspace
+    from agent_md.tools.memory import MemoryFile
     from agent_md.tools.sandbox import Sandbox
 
 __all__ = ["Assembly"]
@@ -219,6 +220,7 @@ class Assembly:
         from agent_md.tools.custom import load_custom_tools
         from agent_md.tools.http_request import HttpRequest
         from agent_md.tools.long_results import ResultRead
+        from agent_md.tools.memory import memory_tools
         from agent_md.tools.sandboxed_tool import ToolSandbox
 
         files, http = self.sandbox(spec), HttpRequest(spec, self._http_access(spec), self.tool_threads)
@@ -229,6 +231,7 @@ class Assembly:
             self.tool_threads,
             unread=lambda path: asks_to_read(spec, path),
         )
+        tools += memory_tools(self.memory(spec), self.tool_threads)
         modules = list(spec.tools) if custom else []
         for group in [[module] for module in modules] if lenient else [modules]:
             try:
@@ -261,6 +264,12 @@ class Assembly:
                 raise AgentFileInvalid("\n".join(wrong))
             tools += of_servers
         return {tool.name: tool for tool in tools}
+
+    def memory(self, spec: AgentSpec) -> MemoryFile:
+        """The memory of an agent."""
+        from agent_md.tools.memory import MemoryFile
+
+        return MemoryFile(self.settings.agents_dir, spec.name, self.settings.state_dir)
 
     def _isolation(self, spec: AgentSpec, *, writable: bool) -> Isolation:
         """What a sandboxed process of the agent's tools is given now; without `writable` it only looks. Raises ToolError."""

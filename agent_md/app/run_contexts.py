@@ -28,6 +28,7 @@ def build_run_context(
     from agent_md.models.spec_model import SpecModel
     from agent_md.models.usage import usage_of
     from agent_md.tools.base import declaration
+    from agent_md.tools.memory import memory_notice
 
     settings, assembly = app.settings, app.assembly
     app.trust.require_address(spec)
@@ -39,9 +40,11 @@ def build_run_context(
     declarations = [declaration(tool) for tool in tools.values()]
     sandbox = assembly.sandbox(spec)
     root = None if execution.parent_id is None else AgentSpec.from_json(app.reading_store.spec(execution.root))
+    remembered = memory_notice(assembly.memory(spec))
+    notices = [*unusable, *([] if remembered is None else [assembly.redactor(spec).text(remembered)])]
     model = SpecModel(
         *(spec, declarations, settings.environment(), assembly.scripts_dir),
-        lambda: briefing(spec, datetime.now().astimezone(), unusable),
+        lambda: briefing(spec, datetime.now().astimezone(), notices),
     )
     return RunContext(
         execution=execution,

@@ -11,6 +11,7 @@ from agent_md.tools.files import FileRead
 from agent_md.tools.globbing import FileGlob, Hidden, nothing_hidden
 from agent_md.tools.http_request import HttpRequest
 from agent_md.tools.long_results import ResultRead
+from agent_md.tools.memory import MEMORY_TOOLS
 from agent_md.tools.sandbox import Sandbox
 from agent_md.tools.threads import ToolThreads
 
@@ -31,9 +32,7 @@ BUILTIN_NAMES: frozenset[str] = frozenset(
 """The tools of `builtin_tools`."""
 
 RESERVED_NAMES: frozenset[str] = BUILTIN_NAMES | {
-    "memory_append",
-    "memory_retrieve",
-    "memory_save",
+    *(tool.name for tool in MEMORY_TOOLS),
     "read",
     ResultRead.name,
     "run_agent",
@@ -47,8 +46,8 @@ one is refused."""
 
 
 def declared_digests() -> dict[str, str]:
-    """Of the tools of `builtin_tools`, by name."""
-    tools = (*_FILE_TOOLS, *_FINDING_TOOLS, *_ASKING_TOOLS, HttpRequest)
+    """Of the tools of `builtin_tools` and of the memory, by name."""
+    tools = (*_FILE_TOOLS, *_FINDING_TOOLS, *_ASKING_TOOLS, HttpRequest, *MEMORY_TOOLS)
     return {tool.name: declared_digest(tool) for tool in tools}
 
 
