@@ -20,6 +20,7 @@ from pathlib import Path
 from agent_md.errors import StoreError, TrustUnusable
 from agent_md.settings import Settings
 from agent_md.stores.private_files import read_private, write_private
+from agent_md.stores.sqlite.file import frozen_mode
 from agent_md.stores.sqlite.migrate import refuse_unknown
 from agent_md.trust.git_index import tracks_below
 from agent_md.trust.record import TrustRecord
@@ -33,6 +34,8 @@ _NAME = "mark"
 _MADE_BEFORE_THE_MARK = frozenset({"agentmd.log", "agentmd.log.1", "tools.log", "server.err", "workspace"})
 """Of these alone nothing is run or believed."""
 _NEWEST = 10**6
+_AS_IT_LIES = "immutable=1"
+"""Without what a crash has left in its WAL."""
 
 
 class StateFolder(Enum):
@@ -119,7 +122,7 @@ class StateMark:
         """The files besides the database that a process would go by."""
         with suppress(OSError):
             names = {name for name in os.listdir(self._folder) if not name.startswith(".")}
-            return names - _MADE_BEFORE_THE_MARK
+            return names - _MADE_BEFORE_THE_MARK - {self._database.name}
         return set()
 
     def _is_bound(self) -> bool:
@@ -136,8 +139,7 @@ class StateMark:
     def _is_of_earlier_version(self) -> bool:
         if not (self._is_inside(self._folder) or self._is_bound()):
             return False
-        try:
-            version = refuse_unknown(self._database, _NEWEST, mode="mode=ro")
-        except (sqlite3.Error, StoreError, OSError):
-            return False
-        return 0 < version < FIRST_MARKED_FORMAT
+        for mode in (frozen_mode(self._database), _AS_IT_LIES):
+            with suppress(sqlite3.Error, StoreError, OSError):
+                return 0 < refuse_unknown(self._database, _NEWEST, mode=mode) < FIRST_MARKED_FORMAT
+        return False

@@ -112,7 +112,14 @@ def test_also_a_trusted_one_does_not_bring_its_own_queue(hostile: tuple[AgentFol
         ended = folder.cli(*command, env=user)
         assert ended.code == 2, (command, ended)
         assert "git tracks files of the state folder" in ended.err
+    (folder.path / ".git/index").unlink()
+    assert "was not made by you here" in folder.cli("resume", "--all", env=user).err
+    shown = folder.cli("trust", "--adopt-state", env=user)
+    assert (shown.code, "execution 1 of queued: queued, goes on by itself" in shown.out) == (2, True), shown
     assert not (tmp_path / "outside/x").exists()
+    assert folder.cli("trust", "--adopt-state", "--yes", env=user).code == 0
+    folder.cli("resume", "--all", env=user)
+    assert (tmp_path / "outside/x").exists(), "what was attempted works once it is taken over"
 
 
 @pytest.mark.parametrize("linked", [".agentmd", ".agentmd/agentmd.db"])
