@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from agent_md.tools.mcp.server_log import OpenLog
     from agent_md.tools.mcp.workspace_servers import Heard, McpWorkspace
     from agent_md.tools.memory import MemoryFile
-    from agent_md.tools.sandbox import Sandbox
+    from agent_md.tools.path_sandbox import Sandbox
 
 __all__ = ["Assembly"]
 
@@ -318,7 +318,7 @@ class Assembly:
     def sandbox(self, spec: AgentSpec) -> Sandbox:
         """What its file tools may reach."""
         from agent_md.tools.forbidden import Forbidden
-        from agent_md.tools.sandbox import Sandbox
+        from agent_md.tools.path_sandbox import Sandbox
         from agent_md.tools.user_files import UserFiles, home_folders
 
         settings = self.settings

@@ -40,7 +40,7 @@ from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.tools.base import Plan
 from agent_md.tools.custom import CustomTool
 from agent_md.tools.forbidden import Forbidden
-from agent_md.tools.sandbox import Sandbox
+from agent_md.tools.path_sandbox import Sandbox
 from agent_md.tools.threads import ToolThreads
 from agent_md.tools.tool_modules import Source, ToolModule
 

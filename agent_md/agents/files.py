@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_md.errors import UsageError
-from agent_md.shortages import refuse_if_none_left
+from agent_md.resource_shortages import refuse_if_none_left
 
 __all__ = ["Unreadable", "decode", "file_stamp", "read_file", "touched_lately"]
 

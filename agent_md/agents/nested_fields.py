@@ -7,7 +7,7 @@ from functools import partial
 from typing import Literal, TypeVar, cast
 
 from agent_md.agents import value_formats
-from agent_md.agents.cron import parse_cron
+from agent_md.agents.cron_syntax import parse_cron
 from agent_md.agents.defaults import PROVIDERS, SETTINGS, Defaults, non_empty
 from agent_md.agents.model_names import MEANT, parse_model
 from agent_md.agents.spec import ModelRef, NotifyTarget, PathMount, SandboxSettings, Secret, Trigger

@@ -15,7 +15,7 @@ from agent_md.agents.names import name_key, nearest_names
 from agent_md.agents.parse_spec import read_agent
 from agent_md.agents.spec import AgentSpec, SpecOrigin
 from agent_md.errors import AgentFileInvalid, UnknownAgent
-from agent_md.shortages import refuse_if_none_left
+from agent_md.resource_shortages import refuse_if_none_left
 
 __all__ = ["AgentEntry", "InvalidFile", "Registry", "agent_files", "scan"]
 

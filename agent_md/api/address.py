@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from agent_md.errors import ConfigInvalid, ServerRunning, StateDirUnusable
-from agent_md.shortages import refuse_if_none_left
+from agent_md.resource_shortages import refuse_if_none_left
 from agent_md.stores.private_files import open_private, read_private, write_private
 from agent_md.stores.workers import close_in_children, close_lock
 from agent_md.system import SYSTEM, System, named, way_to_end

@@ -15,7 +15,6 @@ from agent_md.api.context import ServerContext
 from agent_md.api.errors import documented
 from agent_md.api.long_poll import while_running
 from agent_md.api.schemas import Detail
-from agent_md.api.session_places import Place, SessionScope, in_agent_path, uuid_of
 from agent_md.api.session_schemas import (
     ChatMessage,
     CreateSession,
@@ -27,6 +26,7 @@ from agent_md.api.session_schemas import (
     SessionSummary,
     Webhook,
 )
+from agent_md.api.session_scope import Place, SessionScope, in_agent_path, uuid_of
 from agent_md.api.session_stream import session_stream
 from agent_md.api.sse import sse_response
 from agent_md.api.strict_body import StrictRoute

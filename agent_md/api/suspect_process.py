@@ -17,10 +17,10 @@ from agent_md.app import App
 from agent_md.error_codes import codes_of
 from agent_md.errors import AgentmdError
 from agent_md.executions.ids import ExecutionId
-from agent_md.own_python import python_command
 from agent_md.ports.progress import NO_PROGRESS
 from agent_md.process.log_file import log_to_file
 from agent_md.process.standard_streams import divert_tool_output
+from agent_md.python_command import python_command
 from agent_md.settings import load_settings
 
 __all__ = ["alone_command"]

@@ -22,7 +22,7 @@ class Retention:
     def threads(self, rest: Callable[[float], bool | None] = time.sleep) -> Threads:
         """The checkpoints of this workspace's executions."""
         from agent_md.runner.retention_sweep import Threads
-        from agent_md.stores.thread_file import ThreadFile
+        from agent_md.stores.checkpoint_cleanup import ThreadFile
 
         file = ThreadFile(self._app.settings.checkpoint_database, tell=self._app.notify, rest=rest)
         return Threads(self._app.reading_store, file, time.time)

@@ -13,7 +13,7 @@ from agent_md.executions.ids import ExecutionId
 if TYPE_CHECKING:
     from agent_md.app.app import App
     from agent_md.reloading.loop import Announce
-    from agent_md.reloading.reloading import Reloading
+    from agent_md.reloading.setup import Reloading
     from agent_md.triggers.incoming_webhooks import HookReceiver
     from agent_md.triggers.loop import TriggerLoop
     from agent_md.triggers.start_or_skip import FiringStarter
@@ -31,7 +31,7 @@ class Services:
 
     def reloading(self, announce: Announce) -> Reloading:
         """Reads changed files again while a process runs; see `follow_files`."""
-        from agent_md.reloading.reloading import follow_files
+        from agent_md.reloading.setup import follow_files
 
         return follow_files(
             self._app.agents, self._app.assembly, self._app.use_settings, announce, self._app.trust.blocked

@@ -24,7 +24,7 @@ from agent_md.cli.terminal.output import NoReader, give_up, note, remark
 from agent_md.error_codes import codes_of
 from agent_md.errors import AgentmdError, OpenFilesLimit
 from agent_md.process.standard_streams import person
-from agent_md.shortages import refuse_if_none_left
+from agent_md.resource_shortages import refuse_if_none_left
 from agent_md.visible_text import one_line
 
 __all__ = ["app", "main"]

@@ -15,8 +15,8 @@ from agent_md.app import App
 from agent_md.client.local_server import ask
 from agent_md.error_codes import codes_of
 from agent_md.errors import AgentmdError, ConfigInvalid, UsageError
-from agent_md.own_python import python_command
 from agent_md.process.standard_streams import return_streams
+from agent_md.python_command import python_command
 from agent_md.settings import Settings, load_settings
 from agent_md.stores.private_files import open_private, read_private
 

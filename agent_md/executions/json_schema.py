@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_md.errors import AnswerRefused
-from agent_md.own_python import python_command
+from agent_md.python_command import python_command
 
 __all__ = ["check_answer", "check_schema"]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from agent_md.errors import OutOfResources
 from agent_md.isolation.bubblewrap import View, bubblewrap_command
 from agent_md.isolation.forwarder import PROXY_ADDRESS, PROXY_SOCKET
-from agent_md.shortages import shortage
+from agent_md.resource_shortages import shortage
 
 if TYPE_CHECKING:
     from agent_md.isolation.proxy import OutboundProxy

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from agent_md.errors import AgentmdError, ModelFailed, OutOfResources
 from agent_md.models.failures import Failure, Permanent, ProviderFailure, Transient, Trouble, classify
-from agent_md.shortages import shortage
+from agent_md.resource_shortages import shortage
 
 __all__ = ["OnRetry", "Remedy", "RetryPolicy", "call_with_retry"]
 

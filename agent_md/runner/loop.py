@@ -35,8 +35,8 @@ from agent_md.ports.journal import ExecutionEnd, Journal
 from agent_md.ports.progress import ProgressSink
 from agent_md.ports.store import Store
 from agent_md.redaction import Redactor
+from agent_md.resource_shortages import shortage
 from agent_md.runner.next_step import Broken, Continue, Finished, Park, Seed, Wake, next_step
-from agent_md.shortages import shortage
 from agent_md.tools.base import Tool
 
 if TYPE_CHECKING:

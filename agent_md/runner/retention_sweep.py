@@ -17,7 +17,7 @@ from agent_md.executions.ids import ExecutionId
 from agent_md.executions.thread_names import owner_of, thread_id
 from agent_md.ports.clock import Clock
 from agent_md.ports.store import Store
-from agent_md.stores.thread_file import ThreadFile
+from agent_md.stores.checkpoint_cleanup import ThreadFile
 
 __all__ = [
     "SKIPPED_KEPT",

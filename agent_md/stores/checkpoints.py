@@ -26,7 +26,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from agent_md.stores.cache_file import CacheFile, is_damage
+from agent_md.stores.checkpoint_repair import CacheFile, is_damage
 from agent_md.stores.sqlite.file import begin, connect, use_wal, words_of
 
 __all__ = ["Checkpoints"]

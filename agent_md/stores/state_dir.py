@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from agent_md.errors import StateDirUnusable
+from agent_md.resource_shortages import refuse_if_none_left
 from agent_md.settings import Settings
-from agent_md.shortages import refuse_if_none_left
 from agent_md.stores.local_disk import require_local_disk
 from agent_md.stores.private_files import write_private
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from agent_md.errors import StateDirUnusable
 from agent_md.executions.ids import WorkerId
-from agent_md.shortages import refuse_if_none_left
+from agent_md.resource_shortages import refuse_if_none_left
 from agent_md.system import SYSTEM
 
 __all__ = ["LockWorkers", "WorkerHandle", "close_in_children", "close_lock", "keep_in_children"]

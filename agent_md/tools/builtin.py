@@ -12,7 +12,7 @@ from agent_md.tools.globbing import FileGlob, Hidden, nothing_hidden
 from agent_md.tools.http_request import HttpRequest
 from agent_md.tools.long_results import ResultRead
 from agent_md.tools.memory import MEMORY_TOOLS
-from agent_md.tools.sandbox import Sandbox
+from agent_md.tools.path_sandbox import Sandbox
 from agent_md.tools.threads import ToolThreads
 
 __all__ = ["BUILTIN_NAMES", "RESERVED_NAMES", "builtin_tools", "declared_digests"]

@@ -16,8 +16,8 @@ from agent_md.tools.langchain_schema import validate_with
 from agent_md.tools.last_good_modules import LastGoodModules, read_source
 from agent_md.tools.module_hints import asks_for_sandbox, instead_of
 from agent_md.tools.module_tool import ModuleTool, described, mistakes_in, place_of, prepared_tool, tool_of, tools_in
+from agent_md.tools.path_sandbox import Sandbox
 from agent_md.tools.results import one_line
-from agent_md.tools.sandbox import Sandbox
 from agent_md.tools.sandboxed_tool import ToolSandbox
 from agent_md.tools.threads import ToolThreads
 from agent_md.tools.tool_modules import ModuleUnusable, Source, ToolModule

@@ -17,8 +17,8 @@ from agent_md.agents.globs import glob_fits, is_glob
 from agent_md.errors import ToolError
 from agent_md.executions.requests import CoveredFile
 from agent_md.sdk import ToolOptions
+from agent_md.tools.path_sandbox import Sandbox, shown_path
 from agent_md.tools.pinned_path import ABSENT
-from agent_md.tools.sandbox import Sandbox, shown_path
 
 __all__ = ["DeclaredFiles", "check_declared"]
 

@@ -16,8 +16,8 @@ from agent_md.tools.file_work import Commit
 from agent_md.tools.files import FileTool
 from agent_md.tools.globbing import FileWalk, Hidden, nothing_hidden, path_pattern, rule_glob
 from agent_md.tools.ignored_files import IgnoredFiles
+from agent_md.tools.path_sandbox import Resolved, Sandbox, shown_path
 from agent_md.tools.pinned_path import open_pinned
-from agent_md.tools.sandbox import Resolved, Sandbox, shown_path
 from agent_md.tools.threads import ToolThreads
 
 __all__ = ["FileSearch"]

@@ -10,8 +10,8 @@ from agent_md.tools.arguments import action_digest, check_arguments, object_sche
 from agent_md.tools.base import Plan, Settled, SettledState, ToolOptions
 from agent_md.tools.bounded_read import Reading
 from agent_md.tools.file_work import Commit, carry_out
+from agent_md.tools.path_sandbox import Sandbox
 from agent_md.tools.pinned_path import open_pinned
-from agent_md.tools.sandbox import Sandbox
 from agent_md.tools.threads import ToolThreads
 
 __all__ = ["PATH", "FileRead", "FileTool"]

@@ -17,7 +17,7 @@ from agent_md.tools.base import Plan, ToolOptions
 from agent_md.tools.file_work import Commit
 from agent_md.tools.files import FileTool
 from agent_md.tools.forbidden import ForbiddenPlaces
-from agent_md.tools.sandbox import Resolved, Root, Sandbox, shown_path
+from agent_md.tools.path_sandbox import Resolved, Root, Sandbox, shown_path
 from agent_md.tools.threads import ToolThreads
 
 __all__ = ["FileGlob", "FileWalk", "Hidden", "PathPattern", "nothing_hidden", "path_pattern", "rule_glob"]

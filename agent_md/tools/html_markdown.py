@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from agent_md.errors import ToolError
-from agent_md.own_python import python_command
+from agent_md.python_command import python_command
 
 __all__ = ["markdown_of"]
 

@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from agent_md.errors import ToolError
+from agent_md.tools.path_sandbox import Sandbox
 from agent_md.tools.pinned_path import open_pinned
-from agent_md.tools.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

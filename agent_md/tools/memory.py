@@ -20,8 +20,8 @@ from agent_md.tools.diffs import content_diff
 from agent_md.tools.file_work import Commit, carry_out
 from agent_md.tools.forbidden import Forbidden
 from agent_md.tools.memory_text import LONGEST_NAME, MemoryText
+from agent_md.tools.path_sandbox import Sandbox
 from agent_md.tools.pinned_path import ABSENT, PinnedPath, digest_of_bytes, open_pinned
-from agent_md.tools.sandbox import Sandbox
 from agent_md.tools.threads import ToolThreads
 
 __all__ = ["MEMORY_TOOLS", "MemoryFile", "memory_notice", "memory_tools"]

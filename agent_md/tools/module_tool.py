@@ -18,8 +18,8 @@ from agent_md.tools.injected_arguments import check_callable, with_injected
 from agent_md.tools.langchain_schema import parameters_of, validate_with
 from agent_md.tools.last_good_modules import LastGoodModules, read_source
 from agent_md.tools.module_hints import awaited_requests, never_made
+from agent_md.tools.path_sandbox import Sandbox
 from agent_md.tools.results import one_line
-from agent_md.tools.sandbox import Sandbox
 from agent_md.tools.tool_modules import ModuleUnusable, Source, ToolModule
 
 if TYPE_CHECKING:

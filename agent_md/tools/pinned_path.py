@@ -13,7 +13,7 @@ from io import BufferedReader
 
 from agent_md.errors import ToolError
 from agent_md.tools.base import TargetChanged
-from agent_md.tools.sandbox import Resolved, Sandbox, shown_path, sync_folder
+from agent_md.tools.path_sandbox import Resolved, Sandbox, shown_path, sync_folder
 
 __all__ = ["ABSENT", "PinnedPath", "digest_of_bytes", "open_pinned"]
 

@@ -19,8 +19,8 @@ from agent_md.executions.ids import RequestId
 from agent_md.executions.requests import Answer
 from agent_md.executions.states import CallState, Outcome
 from agent_md.sdk import RequestDenied, RequestExpired, StepUnknown
+from agent_md.tools.module_snapshots import SourceFile
 from agent_md.tools.results import storable
-from agent_md.tools.snapshots import SourceFile
 from agent_md.tools.tool_modules import Source
 
 __all__ = [

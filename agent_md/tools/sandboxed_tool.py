@@ -11,15 +11,15 @@ from agent_md.errors import InvalidArguments, ToolError
 from agent_md.executions.json_values import is_too_deep
 from agent_md.isolation.bubblewrap import isolation_problem
 from agent_md.isolation.process import IsolatedProcess, Isolation
-from agent_md.own_python import python_command
+from agent_md.python_command import python_command
 from agent_md.sdk import current_call
 from agent_md.tools.base import CutOff, Plan, Tool, ToolOptions
 from agent_md.tools.langchain_schema import Arguments
 from agent_md.tools.last_good_modules import LastGoodModules
 from agent_md.tools.module_tool import ModuleTool, ToolDescription
+from agent_md.tools.path_sandbox import Sandbox
 from agent_md.tools.remembered import Remembered
 from agent_md.tools.results import one_line
-from agent_md.tools.sandbox import Sandbox
 from agent_md.tools.sandboxed_calls import RunnersCall, context_json, read_message, serve_call
 from agent_md.tools.sandboxed_protocol import line_of, source_json
 from agent_md.tools.threads import ToolThreads

@@ -9,7 +9,7 @@ from pathlib import Path
 from agent_md.errors import ToolError
 from agent_md.isolation.bubblewrap import Mount, View
 from agent_md.tools.forbidden import ForbiddenPlaces, real_path
-from agent_md.tools.sandbox import Root, Sandbox
+from agent_md.tools.path_sandbox import Root, Sandbox
 from agent_md.tools.user_files import VERSION_CONTROL
 
 __all__ = ["view_of"]

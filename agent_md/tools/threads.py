@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from agent_md.errors import ClaimLost, OutOfResources
+from agent_md.resource_shortages import shortage
 from agent_md.sdk import Pause
-from agent_md.shortages import shortage
 from agent_md.tools.base import CutOff
 
 __all__ = ["MOST_ABANDONED", "Outcome", "ToolThreads"]

@@ -13,9 +13,9 @@ from pathlib import Path
 from types import ModuleType
 
 from agent_md.agents.names import nearest
+from agent_md.tools.module_dependencies import imports_of, parents
+from agent_md.tools.module_snapshots import Snapshot, SourceFile, import_from
 from agent_md.tools.results import one_line
-from agent_md.tools.snapshots import Snapshot, SourceFile, import_from
-from agent_md.tools.tool_imports import imports_of, parents
 
 __all__ = ["ModuleUnusable", "Source", "ToolModule"]
 

@@ -13,8 +13,8 @@ from agent_md.errors import ToolError
 from agent_md.ports.clock import Clock
 from agent_md.tools.forbidden import real_path
 from agent_md.tools.globbing import FileWalk, PathPattern
+from agent_md.tools.path_sandbox import Resolved, Root, Sandbox
 from agent_md.tools.pinned_path import ABSENT, PinnedPath, open_pinned
-from agent_md.tools.sandbox import Resolved, Root, Sandbox
 
 __all__ = ["FileContent", "FoundFile", "ScanResult", "WatchedFiles"]
 

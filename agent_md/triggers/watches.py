@@ -19,8 +19,8 @@ from agent_md.executions.states import TriggerKind
 from agent_md.ports.clock import Clock
 from agent_md.ports.firings import Firings
 from agent_md.tools.builtin import BUILTIN_NAMES
+from agent_md.tools.path_sandbox import Sandbox
 from agent_md.tools.pinned_path import ABSENT
-from agent_md.tools.sandbox import Sandbox
 from agent_md.triggers.change_sets import Settling, changes_between, message_of
 from agent_md.triggers.watched_files import FileContent, ScanResult, WatchedFiles
 

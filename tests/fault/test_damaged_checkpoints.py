@@ -13,7 +13,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 from agent_md.errors import StoreError
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.states import Status
-from agent_md.stores.cache_file import CacheFile
+from agent_md.stores.checkpoint_repair import CacheFile
 from agent_md.stores.checkpoints import Checkpoints
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.damage import DAMAGES, UNSEEN, side_files

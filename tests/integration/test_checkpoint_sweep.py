@@ -18,7 +18,7 @@ from agent_md.executions.ids import ExecutionId
 from agent_md.executions.states import Status
 from agent_md.executions.thread_names import owner_of, thread_id
 from agent_md.runner.retention_sweep import Threads
-from agent_md.stores.thread_file import ThreadFile
+from agent_md.stores.checkpoint_cleanup import ThreadFile
 from tests.support.driving import Sink, Workspace, call, turn
 from tests.support.many_executions import age, copy_execution, dump_executions, thread_names
 

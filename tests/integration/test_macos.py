@@ -16,8 +16,8 @@ from agent_md.system.macos import MacOs
 from agent_md.system.port import Mount, Process
 from agent_md.system.posix import Posix
 from agent_md.tools.forbidden import Forbidden
+from agent_md.tools.path_sandbox import Sandbox
 from agent_md.tools.pinned_path import open_pinned
-from agent_md.tools.sandbox import Sandbox
 from tests.support.macos import MOUNTED, FakeMac
 
 F_FULLFSYNC = 51

@@ -17,7 +17,7 @@ import pytest
 
 from agent_md.errors import AgentFileInvalid
 from agent_md.executions.states import CallOutcome, RequestKind
-from agent_md.own_python import python_command
+from agent_md.python_command import python_command
 from tests.support.driving import Workspace, call, turn
 from tests.support.receiver import receiver
 from tests.support.sandboxes import is_locked, need_sandbox

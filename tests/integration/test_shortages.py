@@ -12,7 +12,7 @@ import pytest
 
 from agent_md.errors import OutOfResources
 from agent_md.executions.states import CallState, Status
-from agent_md.shortages import shortage
+from agent_md.resource_shortages import shortage
 from tests.support.driving import Workspace, call, turn
 
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agent_md.agents.cron import parse_cron
+from agent_md.agents.cron_syntax import parse_cron
 from agent_md.triggers.fire_times import cron_fires, every_fires
 from tests.support.cron_oracle import fires_between
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent_md.agents.spec import PathMount
-from agent_md.tools.sandbox import Forbidden, Sandbox
+from agent_md.tools.path_sandbox import Forbidden, Sandbox
 
 FORBIDDEN_FILES = (
     ".env",

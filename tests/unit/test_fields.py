@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_md.agents.cron import parse_cron
+from agent_md.agents.cron_syntax import parse_cron
 from agent_md.agents.defaults import Defaults
 from agent_md.agents.names import default_icon
 from agent_md.agents.parse_spec import FIELDS, RESERVED, parse_agent

@@ -15,7 +15,7 @@ from agent_md.agents.spec import PathMount
 from agent_md.errors import InvalidArguments, ToolError
 from agent_md.tools.base import Plan, Settled, SettledState, TargetChanged, Tool
 from agent_md.tools.builtin import BUILTIN_NAMES, RESERVED_NAMES, builtin_tools
-from agent_md.tools.sandbox import Resolved, Sandbox
+from agent_md.tools.path_sandbox import Resolved, Sandbox
 from tests.support.file_sandbox import forbidden_in, make_workspace, sandbox_on
 from tests.support.requests import http_request
 

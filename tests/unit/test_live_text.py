@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
-from agent_md.cli.views.hanging import Hanging
-from agent_md.cli.views.live import StreamingText
+from agent_md.cli.views.hanging_indent import Hanging
+from agent_md.cli.views.progress_rows import StreamingText
 from agent_md.cli.views.rendering import rendered
 from agent_md.cli.views.screen import Screen
 from agent_md.cli.views.text_width import width_of

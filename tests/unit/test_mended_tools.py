@@ -16,7 +16,7 @@ from agent_md.executions.states import Decision
 from agent_md.tools.base import TargetChanged, Tool
 from agent_md.tools.builtin import builtin_tools
 from agent_md.tools.globbing import Hidden, nothing_hidden
-from agent_md.tools.sandbox import Sandbox
+from agent_md.tools.path_sandbox import Sandbox
 from tests.support.file_sandbox import make_workspace, sandbox_on
 from tests.support.requests import http_request
 

@@ -9,8 +9,8 @@ import pytest
 
 from agent_md.errors import ToolError
 from agent_md.tools.base import TargetChanged
+from agent_md.tools.path_sandbox import Sandbox
 from agent_md.tools.pinned_path import ABSENT, digest_of_bytes, open_pinned
-from agent_md.tools.sandbox import Sandbox
 from tests.support.file_sandbox import make_workspace, sandbox_on
 
 STALE = digest_of_bytes(b"what was there before")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from agent_md.cli.views.hanging import Verbatim
+from agent_md.cli.views.hanging_indent import Verbatim
 from agent_md.cli.views.question_keys import Command
 from agent_md.cli.views.questions import QuestionText, question_texts
 from agent_md.cli.views.rendering import rendered

@@ -17,7 +17,7 @@ from agent_md.errors import AgentFileInvalid, TrustUnusable
 from agent_md.reloading.agent_files import AgentFiles
 from agent_md.reloading.config_files import NEEDS_RESTART, SETTLE_S, ConfigFiles
 from agent_md.reloading.loop import ChangeReport, ReloadLoop
-from agent_md.reloading.reloading import follow_files
+from agent_md.reloading.setup import follow_files
 from agent_md.reloading.tool_files import ToolFiles
 from agent_md.reloading.trust_changes import TrustChanges
 from agent_md.settings import KEYS, Settings, load_settings

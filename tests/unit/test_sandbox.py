@@ -7,7 +7,7 @@ import pytest
 
 from agent_md.agents.spec import PathMount
 from agent_md.errors import ToolError
-from agent_md.tools.sandbox import Sandbox
+from agent_md.tools.path_sandbox import Sandbox
 from tests.support.file_sandbox import FORBIDDEN_FILES, forbidden_in, make_workspace, sandbox_on
 
 

@@ -11,7 +11,7 @@ from agent_md.agents.spec import PathMount
 from agent_md.errors import ToolError
 from agent_md.isolation.bubblewrap import Mount
 from agent_md.tools.forbidden import Forbidden
-from agent_md.tools.sandbox import Sandbox
+from agent_md.tools.path_sandbox import Sandbox
 from agent_md.tools.sandboxed_view import view_of
 from agent_md.tools.user_files import UserFiles
 

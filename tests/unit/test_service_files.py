@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_md.errors import UsageError
-from agent_md.own_python import python_command
+from agent_md.python_command import python_command
 from agent_md.service.unit_files import Service, is_as_written, launchd_plist, systemd_unit
 
 PYTHON = Path("/opt/o d$d %n/bin/python")

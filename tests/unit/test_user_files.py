@@ -12,7 +12,7 @@ from agent_md.agents.spec import AgentSpec, ModelRef, PathMount
 from agent_md.assembly import Assembly
 from agent_md.errors import ToolError
 from agent_md.settings import load_settings
-from agent_md.tools.sandbox import Sandbox
+from agent_md.tools.path_sandbox import Sandbox
 
 OWN = (
     *(".bashrc", ".zshenv", ".profile", ".netrc", ".gitconfig", ".anything"),

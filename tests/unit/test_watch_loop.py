@@ -11,7 +11,7 @@ import pytest
 
 from agent_md.agents.spec import AgentSpec, ModelRef, Trigger
 from agent_md.tools.forbidden import Forbidden
-from agent_md.tools.sandbox import Sandbox
+from agent_md.tools.path_sandbox import Sandbox
 from agent_md.triggers.waking import FolderEvents
 from agent_md.triggers.watch_loop import WatchLoop
 from agent_md.triggers.watches import AgentWatch, WatchLook

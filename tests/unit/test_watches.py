@@ -19,8 +19,8 @@ from agent_md.executions.ids import ExecutionId
 from agent_md.executions.requests import CallEffect
 from agent_md.executions.states import Status, TriggerKind
 from agent_md.tools.forbidden import Forbidden
+from agent_md.tools.path_sandbox import Sandbox
 from agent_md.tools.pinned_path import ABSENT, digest_of_bytes
-from agent_md.tools.sandbox import Sandbox
 from agent_md.triggers.start_or_skip import MOST_A_MINUTE, FiringStarter
 from agent_md.triggers.watches import MOST_HOPS, AgentWatch, WatchLook
 from tests.support.clock import ManualClock

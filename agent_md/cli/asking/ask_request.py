@@ -11,7 +11,7 @@ from agent_md.cli.asking.answer_parsing import parse_choice, parse_confirm, pars
 from agent_md.cli.asking.arguments_text import arguments_in, text_of
 from agent_md.cli.asking.grant_prompt import GrantOptions, GrantTerms, ask_grant, first_terms, wants_grant
 from agent_md.cli.asking.prompt import TerminalPrompt
-from agent_md.cli.views.hanging import paragraph
+from agent_md.cli.views.hanging_indent import paragraph
 from agent_md.cli.views.question_keys import Command
 from agent_md.cli.views.questions import QuestionText, own_text_entry, question_texts
 from agent_md.errors import AnswerRefused

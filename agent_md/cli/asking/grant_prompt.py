@@ -9,7 +9,7 @@ from functools import partial
 
 from agent_md.agents.rules import parse_rule
 from agent_md.cli.asking.prompt import TerminalPrompt
-from agent_md.cli.views.hanging import paragraph
+from agent_md.cli.views.hanging_indent import paragraph
 from agent_md.cli.views.questions import QuestionText
 from agent_md.errors import AnswerRefused, UsageError
 from agent_md.executions.grants import DEFAULT_UNTIL, NEVER, GrantScope

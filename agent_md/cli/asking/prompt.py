@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 from agent_md.cli.terminal.external_editor import EditorFailed, edited_outside, editor_command
 from agent_md.cli.terminal.line_mode import LineMode
 from agent_md.cli.terminal.pager import pager_command, show_paged
-from agent_md.cli.views.hanging import paragraph
+from agent_md.cli.views.hanging_indent import paragraph
 from agent_md.cli.views.questions import QuestionText
 from agent_md.cli.views.rendering import rendered
 from agent_md.cli.views.screen import Screen

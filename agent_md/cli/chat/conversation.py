@@ -16,7 +16,7 @@ from agent_md.cli.exit_codes import INTERRUPTED
 from agent_md.cli.terminal.output import NoReader, note, say
 from agent_md.cli.terminal.signals import taken_over
 from agent_md.cli.views.chat_texts import agent_lines, said_lines, totals
-from agent_md.cli.views.hanging import paragraph
+from agent_md.cli.views.hanging_indent import paragraph
 from agent_md.errors import UsageError
 from agent_md.executions.execution import Usage
 from agent_md.visible_text import one_line

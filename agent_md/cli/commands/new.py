@@ -21,7 +21,7 @@ from agent_md.app.new_agent import NOTHING, check_free, is_begun_by, lacks, trus
 from agent_md.cli.command_context import WorkspaceOption, current_folder, terminal
 from agent_md.cli.exit_codes import INTERRUPTED
 from agent_md.cli.terminal.output import note, say
-from agent_md.cli.views.hanging import paragraph
+from agent_md.cli.views.hanging_indent import paragraph
 from agent_md.cli.views.questions import QuestionText
 from agent_md.errors import AnswerRefused, MissingKey, UsageError
 from agent_md.settings import Settings, load_settings

@@ -21,8 +21,8 @@ from agent_md.cli.option_values import LinesOption, OnAsk, OnAskOption, QuietOpt
 from agent_md.cli.terminal.output import note
 from agent_md.errors import UsageError
 from agent_md.executions.execution import Claim, Execution
-from agent_md.own_python import python_command
 from agent_md.process.standard_streams import person
+from agent_md.python_command import python_command
 
 if TYPE_CHECKING:
     from agent_md.cli.asking.scripted_answers import ScriptedAnswers

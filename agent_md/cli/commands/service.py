@@ -18,7 +18,7 @@ from agent_md.cli.command_context import WorkspaceOption, current_folder, open_a
 from agent_md.cli.terminal.output import note, say
 from agent_md.errors import AgentmdError, NoServiceManager, ServerRunning, Untrusted
 from agent_md.models.factory import KEY_VARIABLES
-from agent_md.own_python import python_command
+from agent_md.python_command import python_command
 from agent_md.service.installation import Installation
 from agent_md.service.unit_files import Service, launchd_plist, systemd_unit
 from agent_md.service.user_systemd import lingers

@@ -13,7 +13,7 @@ from enum import Enum, auto
 
 from agent_md.cli.terminal.live_rows import QUIET_S, TICK_S, LiveArea
 from agent_md.cli.views.event_lines import head_of
-from agent_md.cli.views.live import StreamingText, Working
+from agent_md.cli.views.progress_rows import StreamingText, Working
 from agent_md.errors import StoreError
 from agent_md.executions.execution import Event, Execution
 from agent_md.executions.states import CallState, EventType, Status

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent_md.cli.asking.grant_prompt import remote_granting
-from agent_md.cli.views.hanging import indented, paragraph
+from agent_md.cli.views.hanging_indent import indented, paragraph
 from agent_md.cli.views.request_details import everything
 from agent_md.client.sessions import Interrupt, SessionsClient
 from agent_md.errors import RequestRefused, ServerUnreachable, UnknownSession

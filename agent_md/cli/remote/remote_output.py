@@ -14,8 +14,8 @@ from agent_md.cli.terminal.live_rows import QUIET_S, TICK_S, LiveArea
 from agent_md.cli.terminal.output import NoReader, give_up, note, remark, say
 from agent_md.cli.views.chat_texts import TYPING
 from agent_md.cli.views.event_lines import EventLine, Said, cut_text
-from agent_md.cli.views.hanging import paragraph
-from agent_md.cli.views.live import Working
+from agent_md.cli.views.hanging_indent import paragraph
+from agent_md.cli.views.progress_rows import Working
 from agent_md.process.standard_streams import person
 from agent_md.visible_text import one_line
 

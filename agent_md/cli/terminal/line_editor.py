@@ -32,7 +32,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import PromptSession
 
-from agent_md.cli.terminal.key_input import TerminalInput
+from agent_md.cli.terminal.keys_and_pastes import TerminalInput
 from agent_md.cli.terminal.signals import taken_over
 from agent_md.cli.views.screen import terminal_size
 from agent_md.cli.views.text_width import width_of

@@ -55,7 +55,7 @@ def remark(text: str) -> None:
     err = person(sys.stderr)
     for line in visible(text).split("\n"):
         if err.isatty():
-            from agent_md.cli.views.hanging import paragraph
+            from agent_md.cli.views.hanging_indent import paragraph
 
             for piece in rendered(Screen.of(err), paragraph(line)):
                 note(piece)

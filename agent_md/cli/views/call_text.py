@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agent_md.cli.views.hanging import indented, paragraph
+from agent_md.cli.views.hanging_indent import indented, paragraph
 from agent_md.executions.requests import Preview
 from agent_md.visible_text import counted, one_line
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from agent_md.cli.views.hanging import Hanging, paragraph
+from agent_md.cli.views.hanging_indent import Hanging, paragraph
 from agent_md.cli.views.money import dollars
 from agent_md.cli.views.short_json import short_json
 from agent_md.cli.views.text_width import cut

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from agent_md.cli.views.call_text import call_line, shown_json
-from agent_md.cli.views.hanging import Hanging
+from agent_md.cli.views.hanging_indent import Hanging
 from agent_md.cli.views.request_text import decision_text, summary
 from agent_md.cli.views.text_width import cut
 from agent_md.cli.views.times import time_of_day

@@ -13,7 +13,7 @@ from agent_md.agents.explanation import ASKING_TOOLS, Explanation
 from agent_md.agents.rules import EVERYTHING, parse_rule
 from agent_md.agents.spec import SandboxSettings
 from agent_md.cli.views.grants import grant_text, state_text
-from agent_md.cli.views.hanging import Hanging, paragraph
+from agent_md.cli.views.hanging_indent import Hanging, paragraph
 from agent_md.cli.views.pairs import Pairs
 from agent_md.cli.views.tables import trigger_line
 from agent_md.cli.views.triggers import held_text, skip_rules, skipped_text

@@ -18,7 +18,7 @@ from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.table import Table
 from rich.text import Text
 
-from agent_md.cli.views.hanging import Hanging
+from agent_md.cli.views.hanging_indent import Hanging
 from agent_md.visible_text import visible
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from enum import StrEnum
 
-from agent_md.cli.views.hanging import Hanging, paragraph
+from agent_md.cli.views.hanging_indent import Hanging, paragraph
 from agent_md.cli.views.screen import Screen
 from agent_md.cli.views.text_width import width_of
 from agent_md.executions.states import RequestKind

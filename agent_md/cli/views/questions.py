@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from agent_md.cli.views.call_text import call_line, long_texts, shown_json, text_block
-from agent_md.cli.views.hanging import Hanging, Verbatim, indented, paragraph
+from agent_md.cli.views.hanging_indent import Hanging, Verbatim, indented, paragraph
 from agent_md.cli.views.question_keys import Command, hint_lines
 from agent_md.cli.views.rendering import rendered
 from agent_md.cli.views.request_text import drift_text, remaining, repeat_reason, summary

@@ -21,7 +21,7 @@ def rendered(screen: Screen, *items: RenderableType) -> list[str]:
     from rich.console import Console  # only commands that print such things pay for it
     from rich.theme import Theme
 
-    from agent_md.cli.views.looks import LOOKS
+    from agent_md.cli.views.styles import LOOKS
 
     lines = io.StringIO()
     console = Console(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.padding import Padding
 
 from agent_md.cli.views.call_text import long_texts, sized_json, text_block
-from agent_md.cli.views.hanging import indented, paragraph
+from agent_md.cli.views.hanging_indent import indented, paragraph
 from agent_md.executions.requests import Request
 from agent_md.visible_text import one_line
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
 from agent_md.cli.views.call_text import call_line, shown_json
-from agent_md.cli.views.hanging import paragraph
+from agent_md.cli.views.hanging_indent import paragraph
 from agent_md.cli.views.short_json import short_json
 from agent_md.cli.views.times import time_of_day
 from agent_md.executions.requests import Answer, Request

@@ -21,7 +21,7 @@ from agent_md.cli.views.event_lines import (
     result,
     retracted,
 )
-from agent_md.cli.views.hanging import paragraph
+from agent_md.cli.views.hanging_indent import paragraph
 from agent_md.cli.views.money import dollars
 from agent_md.cli.views.request_text import listed
 from agent_md.cli.views.times import date, date_time

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from agent_md.errors import StoreBusy, StoreError, StoreForeign, StoreFull, StoreReadOnly
-from agent_md.shortages import none_left, open_files_limit, refuse_if_none_left
+from agent_md.resource_shortages import none_left, open_files_limit, refuse_if_none_left
 from agent_md.system import SYSTEM, named
 
 __all__ = ["WRITABLE", "begin", "connect", "error_name", "frozen_mode", "make_file", "peek", "use_wal", "words_of"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_md.own_python import python_command
+from agent_md.python_command import python_command
 from agent_md.tools.mcp.messages import Incoming, ServerFault
 from agent_md.tools.mcp.server_log import ServerLog
 from agent_md.tools.results import one_line

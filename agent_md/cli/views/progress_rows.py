@@ -9,7 +9,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from agent_md.cli.views.durations import spent
-from agent_md.cli.views.hanging import Hanging
+from agent_md.cli.views.hanging_indent import Hanging
 from agent_md.visible_text import visible
 
 if TYPE_CHECKING:

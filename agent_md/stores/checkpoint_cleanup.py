@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
-from agent_md.stores.cache_file import CacheFile
+from agent_md.stores.checkpoint_repair import CacheFile
 from agent_md.stores.sqlite.file import connect, frozen_mode, use_wal, words_of
 
 __all__ = ["ThreadFile"]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agent_md.errors import StoreError, StoreForeign, StoreReadOnly
-from agent_md.shortages import refuse_if_none_left
+from agent_md.resource_shortages import refuse_if_none_left
 from agent_md.stores.sqlite.file import connect, error_name, make_file, peek
 
 __all__ = ["CacheFile", "is_damage"]

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from agent_md.tools.tool_imports import belongs_to_folder
+from agent_md.tools.module_dependencies import belongs_to_folder
 
 __all__ = ["Snapshot", "SourceFile", "import_from"]
 
