@@ -12,7 +12,7 @@ from agent_md.agents.mcp_values import expanded, variables
 from agent_md.agents.rules import Match, RuleInvalid, match, parse_rule
 from agent_md.errors import ConfigInvalid
 from agent_md.tools.mcp.declared import LARGEST, MOST_TOOLS, declared_tools
-from agent_md.tools.mcp.messages import LONGEST_MESSAGE, MOST_VALUES, Incoming, ServerFault
+from agent_md.tools.mcp.messages import LONGEST_MESSAGE, MOST_VALUES, Incoming, ServerFault, ValueCount
 from agent_md.tools.mcp.server_log import LARGEST as LARGEST_LOG
 from agent_md.tools.mcp.server_log import ServerLog
 
@@ -215,6 +215,20 @@ class TestMessages:
         incoming = Incoming(junk.append)
         assert len(list(incoming.feed(b"Welcome\n{}\n" + self.MESSAGE))) == 1
         assert junk == [b"Welcome\n{}\n"]
+
+    def test_values_are_counted_outside_of_texts_however_the_json_is_split(self) -> None:
+        data = rb'{"a,[": [1, 2, {"b\",": "\\"}], "c": ",,,"}'
+        counts = set()
+        for size in range(1, len(data) + 1):
+            count = ValueCount()
+            for start in range(0, len(data), size):
+                count.add(data[start : start + size])
+            counts.add(count.count)
+        assert counts == {6}
+
+    def test_a_text_with_many_commas_is_one_value(self) -> None:
+        message = b'{"jsonrpc": "2.0", "id": 1, "result": {"a": "' + b",[" * MOST_VALUES + b'"}}\n'
+        assert len(list(Incoming(lambda junk: None).feed(message))) == 1
 
     @pytest.mark.parametrize(
         ("piece", "reason"),

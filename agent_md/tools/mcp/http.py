@@ -6,9 +6,12 @@ from collections.abc import AsyncIterator, Callable
 
 import httpx
 
-from agent_md.tools.mcp.messages import LONGEST_MESSAGE, MOST_VALUES, values_in
+from agent_md.tools.mcp.messages import LONGEST_MESSAGE, MOST_VALUES, ValueCount
 
 __all__ = ["http_client_factory"]
+
+_BEFORE = 3
+"""Bytes of the piece before that may begin the end of an event."""
 
 
 def http_client_factory(url: str, died: Callable[[str], None]) -> Callable[..., httpx.AsyncClient]:
@@ -47,8 +50,8 @@ class _OwnOrigin(httpx.AsyncBaseTransport):
             await response.aclose()
             raise self._fault("it answered with an encoding that was not asked for")
         assert isinstance(response.stream, httpx.AsyncByteStream)
-        by_line = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-        response.stream = _Bounded(response.stream, self._fault, by_line=by_line)
+        of_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        response.stream = _Bounded(response.stream, self._fault, of_events=of_events)
         return response
 
     def _fault(self, text: str) -> httpx.ReadError:
@@ -60,25 +63,32 @@ class _OwnOrigin(httpx.AsyncBaseTransport):
 
 
 class _Bounded(httpx.AsyncByteStream):
-    """The body of an answer, as long as it, or with `by_line` each of its lines, is of a size that a message may have."""
+    """The body of an answer, as long as it, or each event of a stream, is of a size that a message may have."""
 
-    def __init__(self, inner: httpx.AsyncByteStream, fault: Callable[[str], Exception], *, by_line: bool) -> None:
+    def __init__(self, inner: httpx.AsyncByteStream, fault: Callable[[str], Exception], *, of_events: bool) -> None:
         self._inner = inner
         self._fault = fault
-        self._by_line = by_line
+        self._of_events = of_events
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = values = 0
+        size, values, before = 0, ValueCount(), b""
         async for chunk in self._inner:
             begun = chunk
-            if self._by_line and b"\n" in chunk:
-                begun, size, values = chunk.rpartition(b"\n")[2], 0, 0
-            size, values = size + len(begun), values + values_in(begun)
+            if self._of_events and (end := _end_of_event(before + chunk)) is not None:
+                begun, size, values = (before + chunk)[end:], 0, ValueCount()
+            before = chunk[-_BEFORE:]
+            size += len(begun)
             if size > LONGEST_MESSAGE:
                 raise self._fault(f"it sent a message of more than {LONGEST_MESSAGE >> 20} MiB")
-            if values > MOST_VALUES:
+            if values.add(begun) > MOST_VALUES:
                 raise self._fault(f"it sent a message of more than {MOST_VALUES} values")
             yield chunk
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _end_of_event(data: bytes) -> int | None:
+    """Where the last event in it ends; None if none does."""
+    ends = [data.rfind(blank) + len(blank) for blank in (b"\n\n", b"\r\n\r\n") if blank in data]
+    return max(ends, default=None)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
-__all__ = ["LONGEST_MESSAGE", "MOST_VALUES", "Incoming", "ServerFault", "values_in"]
+__all__ = ["LONGEST_MESSAGE", "MOST_VALUES", "Incoming", "ServerFault", "ValueCount"]
 
 LONGEST_MESSAGE = 10 << 20
 """Bytes of one message."""
@@ -17,16 +18,36 @@ _MOST_JUNK = 1 << 18
 _SHOWN_JUNK = 1000
 _MOST_UNASKED = 10_000
 """Messages after our last one."""
-MOST_VALUES = 200_000
+MOST_VALUES = 50_000
 """Values in one message: to read very many takes a second in which nothing else runs in this process."""
+
+_ESCAPE = re.compile(rb"\\.", re.DOTALL)
 
 
 class ServerFault(Exception):
     """Why a server cannot be used, or cannot be used any more; the end of a sentence about it."""
 
 
-def values_in(data: bytes) -> int:
-    """At least as many values as this piece of JSON has."""
+class ValueCount:
+    """Counts the values of JSON that comes in pieces; signs within its texts do not count."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._in_text = False
+        self._escaped = False
+
+    def add(self, piece: bytes) -> int:
+        """The number so far."""
+        plain = _ESCAPE.sub(b"", b"\\" + piece if self._escaped else piece)
+        self._escaped = plain.endswith(b"\\")
+        parts = plain.removesuffix(b"\\").split(b'"')
+        outside = b"".join(parts[1 if self._in_text else 0 :: 2])
+        self._in_text ^= len(parts) % 2 == 0
+        self.count += _signs(outside)
+        return self.count
+
+
+def _signs(data: bytes) -> int:
     return sum(data.count(sign) for sign in (b",", b"[", b"{"))
 
 
@@ -66,7 +87,7 @@ class Incoming:
         from mcp.shared.message import SessionMessage
         from mcp.types import JSONRPCMessage
 
-        if values_in(line) > MOST_VALUES:
+        if _signs(line) > MOST_VALUES and ValueCount().add(line) > MOST_VALUES:
             raise ServerFault(f"it sent a message of more than {MOST_VALUES} values, and was ended")
         if not line.lstrip().startswith(b"{"):
             return self._dropped(line)
