@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from agent_md.agents.effects import Effects, Place
 from agent_md.agents.grant_rules import checked_rule, fits, proposed_rule
 from agent_md.agents.rules import RuleInvalid
 from agent_md.executions.grants import GrantOffer
+from agent_md.executions.states import EffectKind
 
 CLOSED = {"type": "object", "additionalProperties": False}
 
@@ -159,3 +161,26 @@ class TestNarrowed:
         assert checked_rule("sync", offer, "sync", {}) == "sync"
         with pytest.raises(RuleInvalid):
             checked_rule("sync(a=*)", offer, "sync", {})
+
+
+class TestEffects:
+    """A rule over effects in a grant: for the tool that asked, as narrow as one with its name."""
+
+    OFFER = GrantOffer("file_delete(out/*)", "digest", ("out/old.txt",), EffectKind.WRITE)
+
+    @pytest.mark.parametrize("rule", ["write(out/*)", "write(out/old.txt)", "write(out/o*)"])
+    def test_what_is_not_wider_is_taken(self, rule: str) -> None:
+        assert checked_rule(rule, self.OFFER, "file_delete", {"path": "out/old.txt"}) == rule
+
+    @pytest.mark.parametrize("rule", ["write(*)", "write", "read(out/*)", "write(out/new.txt)"])
+    def test_what_is_wider_or_does_not_fit_is_refused(self, rule: str) -> None:
+        with pytest.raises(RuleInvalid):
+            checked_rule(rule, self.OFFER, "file_delete", {"path": "out/old.txt"})
+
+    def test_it_fits_what_it_says_alone(self) -> None:
+        def writing(path: str) -> Effects:
+            return Effects(reads=(), writes=(Place(path),))
+
+        assert fits("write(out/*)", "file_delete", {}, ("out/a",), writing("out/a"))
+        assert not fits("write(out/*)", "file_delete", {}, ("in/a",), writing("in/a"))
+        assert not fits("write(out/*)", "unknown", {}, None)
