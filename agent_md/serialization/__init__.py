@@ -13,8 +13,8 @@ from agent_md.serialization.executions import (
     refusal_json,
     unknown_call_json,
 )
-from agent_md.serialization.requests import grant_json, request_json, retraction_json
-from agent_md.serialization.sessions import session_json, session_summary
+from agent_md.serialization.requests import given_answer_json, grant_json, request_json, retraction_json
+from agent_md.serialization.sessions import listed_session_json, session_json, session_summary
 from agent_md.serialization.times import duration_text, iso_time
 from agent_md.serialization.triggers import firing_json, trigger_json
 
@@ -27,10 +27,12 @@ __all__ = [
     "execution_detail",
     "execution_json",
     "firing_json",
+    "given_answer_json",
     "grant_json",
     "hook_path",
     "invalid_json",
     "iso_time",
+    "listed_session_json",
     "refusal_json",
     "request_json",
     "retraction_json",

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_md.executions.execution import Execution
+from agent_md.executions.given_answers import GivenAnswer
 from agent_md.executions.grants import Grant
 from agent_md.executions.requests import PathStep, Request, Retraction
 from agent_md.executions.session_interrupts import preview_json
 from agent_md.executions.states import Drift
 from agent_md.serialization.times import iso_time
 
-__all__ = ["grant_json", "request_json", "retraction_json"]
+__all__ = ["given_answer_json", "grant_json", "request_json", "retraction_json"]
 
 
 def request_json(request: Request, *, drift: Sequence[Drift], under: Execution | None = None) -> dict[str, Any]:
@@ -89,4 +90,26 @@ def grant_json(grant: Grant, drift: Sequence[Drift]) -> dict[str, Any]:
         "drift": [{"what": str(part)} for part in drift],
         "ended_by": grant.ended_by,
         "ended_at": iso_time(grant.ended_at),
+    }
+
+
+def given_answer_json(given: GivenAnswer) -> dict[str, Any]:
+    """An answer with what was asked; of one whose execution was removed `kind`, `message` and what a tool was to do are
+    null. `outcome` is what was decided, also if that was `retracted`."""
+    request, answer = given.request, given.answer
+    return {
+        "execution_id": given.execution_id,
+        "agent_id": given.agent,
+        "request_id": answer.request_id,
+        "kind": None if request is None else str(request.kind),
+        "message": None if request is None else request.message,
+        "tool_name": None if request is None else request.tool_name,
+        "tool_args": None if request is None else request.tool_args,
+        "outcome": str(answer.outcome),
+        "answer": answer.value,
+        "answered_by": answer.answered_by,
+        "answered_at": iso_time(answer.answered_at),
+        "grant_id": answer.grant_id,
+        "retracted_by": given.retracted_by,
+        "retracted_at": iso_time(given.retracted_at),
     }

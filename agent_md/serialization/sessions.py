@@ -7,8 +7,9 @@ from typing import Any
 
 from agent_md.executions.chat_messages import reply
 from agent_md.executions.sessions import Session, SessionStatus, error_of
+from agent_md.serialization.times import iso_time
 
-__all__ = ["session_json", "session_summary"]
+__all__ = ["listed_session_json", "session_json", "session_summary"]
 
 
 def session_json(session: Session, interrupts: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -40,4 +41,17 @@ def session_summary(session: Session, total_messages: int) -> dict[str, Any]:
         "agent": session.agent,
         "total_messages": total_messages,
         "status": str(session.status),
+    }
+
+
+def listed_session_json(session: Session, turns: int) -> dict[str, Any]:
+    """A conversation, and how many turns it has."""
+    return {
+        "session_id": session.id,
+        "agent_id": session.agent,
+        "status": str(session.status),
+        "turns": turns,
+        "last_execution_id": None if session.turn is None else session.turn.id,
+        "created_at": iso_time(session.created_at),
+        "changed_at": iso_time(session.changed_at),
     }

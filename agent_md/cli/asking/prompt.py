@@ -32,6 +32,7 @@ __all__ = ["PromptClosed", "TerminalPrompt", "can_prompt"]
 
 T = TypeVar("T")
 
+_PAGED = "  (longer than the screen; q goes to the question)"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -137,9 +138,8 @@ class TerminalPrompt:
         if command is None:
             return False
         self._output.flush()
-        return await show_paged(
-            "".join(f"{line}\n" for line in lines), command, self._environ, self._source, self._output.fileno()
-        )
+        text = "".join(f"{line}\n" for line in [*self._lines([_PAGED]), *lines])
+        return await show_paged(text, command, self._environ, self._source, self._output.fileno())
 
     def _made_reader(self) -> LineReader:
         if self._reader is None:

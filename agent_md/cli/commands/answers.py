@@ -11,10 +11,11 @@ from agent_md.app import App
 from agent_md.cli.command_context import WorkspaceOption, open_app
 from agent_md.cli.option_values import JsonOption, execution_number, since
 from agent_md.cli.terminal.output import say
-from agent_md.cli.views.answers_table import answers_table, given_answer_json
+from agent_md.cli.views.answers_table import answers_table
 from agent_md.executions.given_answers import AnswerFilter
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.states import Outcome
+from agent_md.serialization import given_answer_json
 from agent_md.visible_text import json_line
 
 __all__ = ["answers"]

@@ -12,11 +12,12 @@ from agent_md.cli.command_context import WorkspaceOption, login, open_app
 from agent_md.cli.option_values import JsonOption
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.chat_texts import continue_hint, message_texts, said_lines, totals
-from agent_md.cli.views.sessions_table import SessionRow, listed_session_json, sessions_table
+from agent_md.cli.views.sessions_table import SessionRow, sessions_table
 from agent_md.errors import SeveralSessions, UnknownSession, UsageError
 from agent_md.executions.chat_messages import chat_message
 from agent_md.executions.execution import Execution
 from agent_md.executions.sessions import Session
+from agent_md.serialization import listed_session_json
 from agent_md.visible_text import counted, json_line, one_line
 
 __all__ = ["sessions"]

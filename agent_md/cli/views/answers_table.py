@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import tzinfo
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent_md.cli.views.request_text import decision_text, listed
 from agent_md.cli.views.short_json import short_json
 from agent_md.cli.views.table_layout import Listing
 from agent_md.cli.views.times import date_time
 from agent_md.executions.given_answers import GivenAnswer
-from agent_md.serialization import iso_time
 from agent_md.visible_text import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["answers_table", "given_answer_json"]
+__all__ = ["answers_table"]
 
 _LISTED = 200
 
@@ -46,25 +45,3 @@ def _retracted(given: GivenAnswer, zone: tzinfo | None) -> str:
     if given.retracted_by is None or given.retracted_at is None:
         return ""
     return f"retracted by {one_line(given.retracted_by)} at {date_time(given.retracted_at, zone)}"
-
-
-def given_answer_json(given: GivenAnswer) -> dict[str, Any]:
-    """An answer with what was asked; of one whose execution was removed `kind`, `message` and what a tool was to do are
-    null. `outcome` is what was decided, also if that was `retracted`."""
-    request, answer = given.request, given.answer
-    return {
-        "execution_id": given.execution_id,
-        "agent_id": given.agent,
-        "request_id": answer.request_id,
-        "kind": None if request is None else str(request.kind),
-        "message": None if request is None else request.message,
-        "tool_name": None if request is None else request.tool_name,
-        "tool_args": None if request is None else request.tool_args,
-        "outcome": str(answer.outcome),
-        "answer": answer.value,
-        "answered_by": answer.answered_by,
-        "answered_at": iso_time(answer.answered_at),
-        "grant_id": answer.grant_id,
-        "retracted_by": given.retracted_by,
-        "retracted_at": iso_time(given.retracted_at),
-    }

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import tzinfo
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from agent_md.cli.views.table_layout import Listing
 from agent_md.cli.views.times import date_time
 from agent_md.executions.sessions import Session
-from agent_md.serialization import iso_time
 from agent_md.visible_text import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["SessionRow", "listed_session_json", "sessions_table"]
+__all__ = ["SessionRow", "sessions_table"]
 
 
 class SessionRow(NamedTuple):
@@ -37,16 +36,3 @@ def sessions_table(rows: Sequence[SessionRow], *, zone: tzinfo | None = None) ->
         for session, turns in rows
     ]
     return Listing(("Session", "Agent", "Status", "Turns", "Changed", "Last turn"), cells, yielding=(0, 1, 4))
-
-
-def listed_session_json(session: Session, turns: int) -> dict[str, Any]:
-    """A conversation, and how many turns it has."""
-    return {
-        "session_id": session.id,
-        "agent_id": session.agent,
-        "status": str(session.status),
-        "turns": turns,
-        "last_execution_id": None if session.turn is None else session.turn.id,
-        "created_at": iso_time(session.created_at),
-        "changed_at": iso_time(session.changed_at),
-    }
