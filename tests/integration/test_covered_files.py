@@ -10,6 +10,7 @@ import pytest
 
 from agent_md.executions.states import CallOutcome
 from tests.support.driving import Sink, Workspace, call, turn
+from tests.support.sandboxes import need_sandbox
 
 TOOL = """
 @tool
@@ -143,3 +144,20 @@ def test_too_many_files_are_refused(work: Workspace) -> None:
     work.start()
     work.check_succeeded()
     assert "more than 1000 files" in work.results_seen()[0]
+
+
+def test_what_a_sandboxed_tool_declares_counts_too(work: Workspace) -> None:
+    need_sandbox()
+    work.agent(f"{SETTINGS}\nsandbox: true\ndeny: ['write(no/*)']")
+    work.tools(
+        TOOL + '\n@tool\n@tool_options(writes="path")\ndef put(path: str) -> str:\n    "Puts."\n    return "put"\n',
+    )
+    work.script(turn(call("run_script", script="deploy.sh"), call("put", path="no/a"), call("put", path="a")), "Done.")
+    work.start()
+    assert [file.path for file in work.the_request().covered] == ["./Makefile", "config/site/a.ini", "deploy.sh"]
+    work.write("deploy.sh", "echo two")
+    work.answer()
+    assert "(deploy.sh was changed since this was approved)" in work.the_request().message
+    work.answer()
+    work.check_succeeded()
+    assert work.results_seen() == ["ran echo two", "Error: put is not allowed by this agent's rules", "put"]
