@@ -115,7 +115,8 @@ def _of_agent(spec: AgentSpec, settings: Settings) -> Iterator[tuple[Kind, str]]
 
 def _code(spec: AgentSpec, settings: Settings) -> Iterator[tuple[Kind, str]]:
     for name in spec.tools:
-        yield Kind.TOOLS, _shown(settings.tools_dir / f"{name}.py", settings.workspace)
+        where = " in a sandbox" if spec.sandbox else ""
+        yield Kind.TOOLS, _shown(settings.tools_dir / f"{name}.py", settings.workspace) + where
     for name in spec.skills:
         yield Kind.SKILLS, _shown(settings.skills_dir / name, settings.workspace)
 
@@ -136,6 +137,8 @@ def _environment(spec: AgentSpec, allowed: Collection[str]) -> Iterator[tuple[Ki
     places = {"its prompt": variables(spec.body, of_body=True)}
     if spec.model.base_url is not None:
         places["the address of its model"] = variables(spec.model.base_url, of_body=False)
+    if spec.sandbox is not None:
+        places["the sandbox of its tools"] = list(spec.sandbox.environment)
     own = {secret.name for secret in spec.secrets}
     for place, names in places.items():
         yield from ((Kind.ENVIRONMENT, f"${{{name}}} in {place}") for name in names if name not in {*allowed, *own})

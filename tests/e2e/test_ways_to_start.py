@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -386,6 +387,40 @@ def test_a_setting_holds(table: Table, setting: str, way: str) -> None:
         assert table.settled(setting, way, Status.SUCCESS).output == "Done."
         assert outcomes(folder, execution) == [outcome or "denied" for outcome in expected.outcomes]
         assert not written.exists()
+
+
+def test_no_way_starts_what_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents that ask for a tool while a server runs; each way is tried, and what it says about that does not matter."""
+    monkeypatch.setenv("AGENTMD_TRUST", "")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
+    folder = AgentFolder(tmp_path / "ws")
+    folder.tools("leaving", LEAVING)
+    ways = {
+        key: way for key, way in WAYS.items() if key not in ("restart", "schedule", "agent")
+    }  # they come before it, or wait
+
+    def started() -> set[str]:
+        with folder.store() as store:
+            return {execution.agent for execution in store.executions()}
+
+    def write_agents(lines: str) -> None:
+        for key, way in ways.items():
+            box = f"paths: {{box: boxes/{key}}}\ntrigger: {way.trigger or '{type: manual}'}"
+            folder.agent(key, [{"calls": [READ]}, ENDED], f"{box}\n{lines}")
+            folder.file(f"boxes/{key}/there.txt")
+
+    write_agents("")
+    assert folder.cli("trust", "--yes").code == 0
+    with Server(folder.path, env={"HOOK_SECRET": SECRET}) as server:
+        write_agents("tools: [leaving]")
+        until(lambda: set(server.client.get("/info").body["untrusted"]) == set(ways))
+        for key, way in ways.items():
+            with suppress(AssertionError, KeyError):
+                way.start(folder, [key], server.client)
+        assert started() == set()
+        assert folder.cli("trust", "--yes").code == 0
+        until(started)
+        assert started() == {"watch"}, "the change that it has seen"
 
 
 def outcomes(folder: AgentFolder, execution: Execution) -> list[str | None]:

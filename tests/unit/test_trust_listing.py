@@ -70,6 +70,8 @@ MCP = '{"mcpServers": {"files": {"command": "sh", "args": ["-c", "ls"], "env": {
 
 AGENT = [
     ("tools: [kit]", ("tools", "agents/_config/tools/kit.py")),
+    ("tools: [kit]\nsandbox: true", ("tools", "agents/_config/tools/kit.py in a sandbox")),
+    ("sandbox: {environment: [REGION]}", ("environment", "${REGION} in the sandbox of its tools")),
     ("mcp: [files]", ("mcp", "files: sh -c ls, with LD_PRELOAD, cwd sub")),
     ("skills: [cook]", ("skills", "agents/_config/skills/cook")),
     (
