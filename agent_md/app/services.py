@@ -51,7 +51,12 @@ class Services:
         """Takes deliveries to the webhooks of agents; `on_skipped` as in `trigger_loop`."""
         from agent_md.triggers.incoming_webhooks import HookReceiver
 
-        return HookReceiver(self._app.store.firings, self._starter(on_skipped))
+        app = self._app
+
+        def masked(agent: str, text: str) -> str:
+            return app.assembly.redactor(app.registry.get(agent).spec).text(text)
+
+        return HookReceiver(app.store.firings, self._starter(on_skipped), masked=masked)
 
     def _starter(self, on_skipped: Callable[[Firing], object]) -> FiringStarter:
         from agent_md.triggers.start_or_skip import FiringStarter

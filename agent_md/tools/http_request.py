@@ -91,7 +91,7 @@ class HttpRequest:
         self._check(args)
         limits = self._limits or Limits()
         request = await self._threads.aside(lambda: self._outgoing(args))
-        transport = self._access.transport()
+        transport = await self._threads.aside(self._access.transport)  # it reads certificates
         try:
             fetched = await fetch(transport, request, self._may_follow(args), limits)
         except NothingSent as error:

@@ -6,6 +6,7 @@ import base64
 import re
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent_md.errors import HookRefused
@@ -41,7 +42,16 @@ class HookDelivery:
 class HookReceiver:
     """Takes deliveries. Nothing of one is lost if this is cut: its firing is due, or its sender has no answer."""
 
-    def __init__(self, firings: Firings, starter: FiringStarter, clock: Clock = time.time) -> None:
+    def __init__(
+        self,
+        firings: Firings,
+        starter: FiringStarter,
+        clock: Clock = time.time,
+        *,
+        masked: Callable[[str, str], str] = lambda agent, text: text,
+    ) -> None:
+        """`masked` takes the secrets of an agent out of a text."""
+        self._masked = masked
         self._firings = firings
         self._starter = starter
         self._clock = clock
@@ -55,7 +65,7 @@ class HookReceiver:
             trigger=TriggerKind.WEBHOOK,
             key=f"{delivery.id or delivery.signature} {secrets.token_hex(4)}",
             due_at=now,
-            message=hook_message(delivery, secrets.token_hex(8)),
+            message=self._masked(agent, hook_message(delivery, secrets.token_hex(8))),
         )
         keys = [f"signature:{delivery.signature}", *([] if delivery.id is None else [f"id:{delivery.id}"])]
         firing = self._firings.deliver(new, keys, now - REMEMBERED_S)

@@ -131,6 +131,13 @@ class TestTaking:
         body = b"$1 $ARGUMENTS ${HOOK_SECRET} $$"
         assert f"\n{body.decode()}\n" in served.told(await served.started(github(body), body))
 
+    async def test_secrets_in_the_data_reach_no_byte_of_the_state(self, served: Served, folder: AgentFolder) -> None:
+        body = f"it is {SECRET}, I was told".encode()
+        execution = await served.started(github(body), body)
+        assert "it is [secret HOOK_SECRET], I was told" in served.told(execution)
+        for path in (folder.path / ".agentmd").rglob("*"):
+            assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
+
     async def test_no_body(self, served: Served) -> None:
         first = await served.started(github(b"", "1"), b"")
         second = await served.started(standard(b"", "1x"), b"")
