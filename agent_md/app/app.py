@@ -24,7 +24,7 @@ from agent_md.app.services import Services
 from agent_md.app.starter import Starter
 from agent_md.app.triggers import Triggers
 from agent_md.engines.hand_back import HandBack
-from agent_md.errors import StoreError, StoreReadOnly, UnknownExecution
+from agent_md.errors import ConfigInvalid, StoreError, StoreReadOnly, UnknownExecution
 from agent_md.executions.execution import Execution
 from agent_md.executions.grants import Grant, GrantId
 from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
@@ -260,7 +260,10 @@ class App:
         from agent_md.tools.tool_modules import ModuleUnusable, Source, ToolModule
 
         if module.startswith("mcp:"):
-            digest = self.assembly.mcp.digest_of(module, self.reading_store.mcp_lists.last)
+            try:
+                digest = self.assembly.mcp.digest_of(module, self.reading_store.mcp_lists.last)
+            except ConfigInvalid as error:
+                raise ModuleUnusable(str(error)) from None
             if digest is None:
                 raise ModuleUnusable(f"{module}: its server does not offer it any more")
             return Source(digest, {})

@@ -210,6 +210,18 @@ class TestChangedLists:
         work.answer()
         assert work.effects() == {"A": 1}
 
+    def test_a_file_that_is_broken_while_a_call_waits_is_shown_and_told(self, work: McpWorkspace) -> None:
+        work.agent("mcp: [t]\nconfirm: [t.effect]")
+        work.script(turn(call("t__effect", key="A")), "Done.")
+        work.start()
+        work.write("agents/_config/mcp-servers.json", '{"mcpServers": ')
+        assert work.app.drift_of(work.requests())[work.the_request().id] == (Drift.TOOL,)
+        work.answer()
+        work.check_succeeded()
+        assert "t__effect cannot run" in work.result()
+        assert "is no JSON" in work.result()
+        assert not work.effects()
+
     def test_a_list_that_changes_changes_nothing_for_an_execution_under_way(self, work: McpWorkspace) -> None:
         work.write("mcp-tools.json", tool_list("Old."))
         work.agent("mcp: [t]\nconfirm: [t.effect]")
