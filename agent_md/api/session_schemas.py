@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from agent_md.api.request_bodies import RequestBody, storable
-from agent_md.api.schemas import Open
+from agent_md.api.schemas import Open, PathStep
 from agent_md.executions.chat_messages import read_arguments
 from agent_md.executions.images import image_block
 from agent_md.executions.json_values import MAX_DEPTH, is_too_deep
@@ -172,6 +172,9 @@ class Interrupt(Open):
     rule: str | None = Field(default=None, description="Of a guarded call: the rule that asks.")
     digest: str | None = Field(default=None, description="Of a guarded call: what an approval is bound to.")
     editable: bool | None = Field(default=None, description="Whether `args` may come with an approval.")
+    path: list[PathStep] | None = Field(
+        default=None, description="Of an agent that another one called: the executions from the root to it."
+    )
     kind: Literal["custom"] | None = Field(
         default=None, description="Of a custom interrupt that calls itself `tool_approval` or `user_input`."
     )

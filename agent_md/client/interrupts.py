@@ -13,7 +13,7 @@ from agent_md.client.sessions import Interrupt
 from agent_md.executions.grants import GrantOffer
 from agent_md.executions.ids import ExecutionId, RequestId
 from agent_md.executions.positions import Position
-from agent_md.executions.requests import Preview, Request
+from agent_md.executions.requests import PathStep, Preview, Request
 from agent_md.executions.states import RequestKind, RequestSource
 
 __all__ = ["as_request"]
@@ -37,10 +37,18 @@ def as_request(interrupt: Interrupt, agent: str) -> Request:
         execution_id=ExecutionId(0),
         agent=agent,
         created_at=0.0,
+        path=_path(interrupt.path),
         preview=_preview(interrupt.preview),
         offer=GrantOffer(interrupt.proposed_rule, "") if isinstance(interrupt.proposed_rule, str) else None,
         **(content or _custom(interrupt)),
     )
+
+
+def _path(given: Any) -> tuple[PathStep, ...]:
+    """The path to the agent that asks; empty if it is not known."""
+    steps = given if isinstance(given, list) else []
+    names = [step.get("agent_id") for step in steps if isinstance(step, dict)]
+    return tuple(PathStep(ExecutionId(0), name) for name in names if isinstance(name, str))
 
 
 def _preview(given: Any) -> Preview | None:

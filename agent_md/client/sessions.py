@@ -55,6 +55,7 @@ class Interrupt:
     rule: Any = None
     digest: Any = None
     editable: Any = None
+    path: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +337,7 @@ def _session(data: Any) -> RemoteSession:
 def _interrupt(data: Any) -> Interrupt:
     found = data if isinstance(data, dict) else {}
     interrupt_id = found.get("interrupt_id")
-    names = ("payload", "preview", "kind", "response_schema", "proposed_rule", "rule", "digest", "editable")
+    names = ("payload", "preview", "kind", "response_schema", "proposed_rule", "rule", "digest", "editable", "path")
     payload, *beside = (found.get(name) for name in names)
     if not isinstance(interrupt_id, str | int) or is_too_deep([payload, *beside]):
         raise _foreign(data)

@@ -56,9 +56,11 @@ def unknown_call_view(call: Call) -> dict[str, Any]:
 def decision_view(request: Request, call: Call) -> dict[str, Any]:
     """The view with additional fields for the decision: a `preview` of the effect, which may contain file contents; for
     a guarded call the `rule` that asks, the `digest`, `editable` (`args` may come with an approval), and the
-    `proposed_rule` for a grant; for a custom request its `response_schema`, and `kind` = `custom` if its own type
+    `proposed_rule` for a grant; for a called agent the `path` to it; for a custom request its `response_schema`, and `kind` = `custom` if its own type
     says something else."""
     view = interrupt_view(request, call)
+    if request.path:
+        view["path"] = [{"execution_id": step.execution_id, "agent_id": step.agent} for step in request.path]
     if request.source is RequestSource.GATE:
         view |= {"rule": request.rule, "digest": request.digest, "editable": True}
     if request.preview is not None:

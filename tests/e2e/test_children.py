@@ -180,6 +180,8 @@ def test_a_session_is_interrupted_by_children_and_resumed(served: tuple[AgentFol
         return server.client.get(f"{base}/{session}").body["interrupts"] or []
 
     until(lambda: len(interrupts()) == 3)
+    paths = [[step["agent_id"] for step in interrupt.get("path", [])] for interrupt in interrupts()]
+    assert sorted(paths) == [[], ["coordinator", "left"], ["coordinator", "right"]]
     for interrupt in interrupts():
         value = {"approved": interrupt["payload"]["tool_args"]["path"] != "right.txt"}
         body = {"interrupt_id": interrupt["interrupt_id"], "value": value}

@@ -144,3 +144,18 @@ def test_the_way_back_can_be_typed() -> None:
     assert continue_hint(["--url", "http://h/agents/a"], "it's\x1b").endswith(
         "agentmd chat --url http://h/agents/a --session 'it'\"'\"'s\\x1b'"
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "agents"),
+    [
+        ([{"execution_id": 1, "agent_id": "boss"}, {"execution_id": 2, "agent_id": "helper"}], ["boss", "helper"]),
+        (None, []),
+        ("boss", []),
+        ([None, 1, {"agent_id": 3}], []),
+    ],
+)
+def test_the_path_to_a_called_agent(given: Any, agents: list[str]) -> None:
+    payload = {"tool_name": "file_delete", "tool_args": {}}
+    asked = as_request(Interrupt("i", "tool_approval", payload, path=given), "bot")
+    assert [step.agent for step in asked.path] == agents

@@ -136,4 +136,9 @@ class Progress:
             for call in self._store.calls(self._id, turn=self._turn)
             if call.state is CallState.STARTED
         ]
-        return ", ".join(started) or "working"
+        return ", ".join(started) or self._called() or "working"
+
+    def _called(self) -> str:
+        """The agents that work for it."""
+        _, *below = self._store.family(self._id)
+        return ", ".join(one_line(each.agent) for each in below if each.status is Status.RUNNING and not each.parked)
