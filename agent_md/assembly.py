@@ -87,12 +87,14 @@ class Assembly:
         *,
         heard: Heard = lambda server, tools: None,
         permit_server: Callable[[McpServer], None] = lambda _: None,
+        private_hosts: Callable[[], Collection[str]] | None = None,
         run_agent: Callable[[AgentSpec, Execution | None], Tool] | None = None,
         found_secrets: dict[str, str] | None = None,
         read_keyring: ReadKeyring | None = None,
     ) -> None:
         """`on_exhausted` is called with the reason when too many threads of tools did not end, `heard` with what MCP
-        servers say of their tools. `permit_server` raises Untrusted for an MCP server that must not be used. `run_agent`
+        servers say of their tools. `permit_server` raises Untrusted for an MCP server that must not be used. `private_hosts` are the hosts that may be reached
+        on addresses that are not public; None = those of the settings. `run_agent`
         makes the tool that calls other agents, for an execution or for one that does not exist yet; None = nobody has it. `found_secrets` gets the values of secrets that are no variables with
         telling names, `read_keyring` looks for them besides the environment."""
         self.settings = settings
@@ -108,6 +110,7 @@ class Assembly:
         """What custom tools of this process run on."""
         self._heard = heard
         self._permit_server = permit_server
+        self._private_hosts = private_hosts or (lambda: self.settings.http.allow_hosts)
         self._mcp: McpWorkspace | None = None
 
     @property
@@ -286,21 +289,18 @@ class Assembly:
             real_path(settings.workspace),
             {name: environ[name] for name in limits.environment if name in environ},
             limits.memory_mb * 2**20,
-            OutboundProxy(spec.allow_hosts, lambda: self.settings.http.allow_hosts) if networked else None,
+            OutboundProxy(spec.allow_hosts, self._private_hosts) if networked else None,
         )
 
     def _http_access(self, spec: AgentSpec) -> HttpAccess:
         from agent_md.outbound.transport import GuardedTransport
         from agent_md.tools.http_request import HttpAccess
 
-        def private_hosts() -> Collection[str]:
-            return self.settings.http.allow_hosts
-
         return HttpAccess(
-            private_hosts,
+            self._private_hosts,
             self.secret_values.value,
             lambda: self.redactor(spec),
-            lambda: GuardedTransport(private_hosts),
+            lambda: GuardedTransport(self._private_hosts),
         )
 
     def being_saved(self, agent: AgentEntry) -> bool:

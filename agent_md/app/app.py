@@ -96,6 +96,7 @@ class App:
                     self.hand_back.ask,
                     heard=self._record_mcp_tools,
                     permit_server=self.trust.require_server,
+                    private_hosts=self.trust.private_hosts,
                     run_agent=partial(build_run_agent, self),
                     found_secrets=self.found_secrets,
                 )

@@ -98,7 +98,7 @@ class Services:
             return app.settings.webhooks.interrupt_delay if interrupt_delay is None else interrupt_delay
 
         store = app.store
-        post = HttpPost(GuardedTransport(lambda: app.settings.http.allow_hosts))
+        post = HttpPost(GuardedTransport(app.trust.private_hosts))
         return WebhookSender(
             store.outbox,
             Deriver(store, store.outbox, interrupt_delay=delay),

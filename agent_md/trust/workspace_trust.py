@@ -153,6 +153,15 @@ class WorkspaceTrust:
         if not any(mcp_item(agent, server).digest in granted for agent in agents):
             raise self.untrusted([mcp_item(None, server)], f"the MCP server {server.name}")
 
+    def private_hosts(self) -> tuple[str, ...]:
+        """Those of `http.allow_hosts` that the user allowed: executions that go on do not reach what was added since."""
+        settings = self._settings()
+        hosts = settings.http.allow_hosts
+        if not hosts or self.by_environment:
+            return hosts
+        refused = {item.text for item in self._not_granted(items_of_workspace(settings)) if item.kind is Kind.HOSTS}
+        return tuple(host for host in hosts if host not in refused)
+
     def untrusted(self, items: Sequence[Item], agent: str | None) -> Untrusted:
         """The error that names what was not allowed."""
         ordered = sorted(items, key=lambda item: list(Kind).index(item.kind))

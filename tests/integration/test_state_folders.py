@@ -199,6 +199,51 @@ def test_it_is_not_if_git_tracks_it(earlier: Place) -> None:
     assert earlier.state() is StateFolder.TRACKED
 
 
+# What goes on while the workspace asks for more
+
+
+def test_what_was_added_is_reached_only_when_it_was_allowed(place: Place) -> None:
+    (place.ws / "config.yaml").write_text("http: {allow_hosts: [a.lan]}\n")
+    with closing(place.open()) as app:
+        assert app.trust.private_hosts() == ()
+        app.trust.grant(app.trust.items())
+        assert app.trust.private_hosts() == ("a.lan",)
+    (place.ws / "config.yaml").write_text("http: {allow_hosts: [a.lan, b.lan]}\n")
+    with closing(place.open()) as app:
+        assert app.trust.private_hosts() == ("a.lan",)
+    with closing(place.open({"AGENTMD_TRUST": "1"})) as app:
+        assert app.trust.private_hosts() == ("a.lan", "b.lan")
+
+
+def test_an_mcp_server_is_used_only_as_it_was_allowed(place: Place) -> None:
+    (place.ws / "agents/a.md").write_text("---\nmcp: [files]\n---\nWork.\n")
+    file = place.ws / "agents/_config/mcp-servers.json"
+    file.write_text('{"files": {"command": "sh"}}')
+    with closing(place.open()) as app:
+        with pytest.raises(Untrusted, match="files: sh"):
+            app.assembly.mcp.permitted("files")
+        app.trust.grant(app.trust.items())
+        assert app.assembly.mcp.permitted("files").command == "sh"
+        file.write_text('{"files": {"command": "sh", "args": ["-c", "evil"]}}')
+        with pytest.raises(Untrusted, match="files: sh -c evil"):
+            app.assembly.mcp.permitted("files")
+        assert "not trusted" in str(app.assembly.mcp.listed(["files"])["files"].failure)
+
+
+def test_a_model_is_asked_only_where_it_was_allowed(place: Place) -> None:
+    (place.ws / "agents/a.md").write_text(
+        '---\nmodel: {provider: local, name: x, base_url: "http://${PLACE}/v1"}\n---\nWork.\n'
+    )
+    (place.ws / ".env").write_text("PLACE=a.lan\n")
+    with closing(place.open()) as app:
+        app.trust.grant(app.trust.items())
+        spec = app.registry.get("a").spec
+        app.trust.require_address(spec)
+    (place.ws / ".env").write_text("PLACE=evil.example\n")
+    with closing(place.open()) as app, pytest.raises(Untrusted, match=r"now http://evil\.example"):
+        app.trust.require_address(spec)
+
+
 # What git tracks
 
 
