@@ -21,6 +21,7 @@ from agent_md.python_command import python_command
 from tests.support.driving import Workspace, call, turn
 from tests.support.receiver import receiver
 from tests.support.sandboxes import is_locked, need_sandbox
+from tests.support.trusting import TRUSTING
 from tests.support.waiting import until
 
 
@@ -312,7 +313,7 @@ def test_it_ends_when_our_process_is_killed(work: Workspace) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={"PATH": os.environ["PATH"], "HOME": str(work.folder.parent / "no-such-home")},
+        env={**TRUSTING, "PATH": os.environ["PATH"], "HOME": str(work.folder.parent / "no-such-home")},
     )
     try:
         until(lambda: (work.folder / "began").exists() and is_locked(held))
