@@ -17,6 +17,7 @@ from agent_md.ports.store import AnswerReceipt, NewAnswer
 from agent_md.stores.sqlite import grants, shared_statements
 from agent_md.stores.sqlite.claims import Claims
 from agent_md.stores.sqlite.database import Database
+from agent_md.stores.sqlite.deadlines import expire_overdue
 from agent_md.stores.sqlite.rows import ACTIVE, EXECUTION, FAMILY, OPEN, REQUEST, dump, to_execution, to_request
 
 __all__ = ["SqliteAnswers", "refuse_retracted", "use_answers"]
@@ -66,13 +67,13 @@ class SqliteAnswers:
             return []
         with self._db.write():
             grants.expire(self._db, now)
-            return shared_statements.expire_overdue(self._db, now)
+            return expire_overdue(self._db, now)
 
     def record(self, answers: Sequence[NewAnswer], by: str, claim_for: WorkerId | None) -> AnswerReceipt:
         with self._db.write():
             now = self._clock()
             grants.expire(self._db, now)
-            shared_statements.expire_overdue(self._db, now, only=[answer.request_id for answer in answers])
+            expire_overdue(self._db, now, only=[answer.request_id for answer in answers])
             requests = [self.request(answer.request_id) for answer in answers]
             _refuse_several(requests)
             conflict = _first_conflict(requests, answers)
@@ -131,7 +132,7 @@ class SqliteAnswers:
             )
             shared_statements.tell_request(self._db, request.execution_id, again, now)
             self._wait_again(request.execution_id)
-            shared_statements.expire_overdue(self._db, now, only=[again.id])
+            expire_overdue(self._db, now, only=[again.id])
             return Retraction(answer, by, now, again.id)
 
     def _wait_again(self, execution_id: ExecutionId) -> None:

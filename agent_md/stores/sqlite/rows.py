@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from agent_md.executions.calls import Call, Settlement, StepRecord
@@ -146,7 +146,8 @@ def dump(value: Any) -> str:
 
 def request_body(new: NewRequest) -> str:
     data = asdict(new)
-    return dump({name: data[name] for name in _BODY if data[name] not in (None, ())})
+    defaults = {field.name: field.default for field in fields(new)}
+    return dump({name: data[name] for name in _BODY if data[name] is not None and data[name] != defaults[name]})
 
 
 def to_execution(row: Any) -> Execution:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from agent_md.executions.ids import ExecutionId, RequestId
+from agent_md.executions.ids import ExecutionId
 from agent_md.executions.requests import Answer, NewRequest, RequestContent
 from agent_md.executions.states import EventType, Outcome, Status
 from agent_md.ports.store import NewAnswer
 from agent_md.stores.sqlite import grants
 from agent_md.stores.sqlite.database import Database
-from agent_md.stores.sqlite.rows import ACTIVE, OPEN, dump, request_body, text_in
+from agent_md.stores.sqlite.rows import dump, request_body, text_in
 
-__all__ = ["add_answer", "add_event", "expire_overdue", "open_request", "tell", "tell_request", "wake"]
+__all__ = ["add_answer", "add_event", "open_request", "tell", "tell_request", "wake"]
 
 
 def add_event(
@@ -101,20 +100,3 @@ def wake(db: Database, execution_id: ExecutionId) -> None:
         "UPDATE executions SET status = ? WHERE id = ? AND status = ?",
         *(Status.QUEUED, execution_id, Status.WAITING),
     )
-
-
-def expire_overdue(db: Database, now: float, only: Sequence[RequestId] = ()) -> list[Answer]:
-    """Records that open requests whose deadline has passed expired then, all of them or `only` these, and wakes."""
-    rows = db.all(
-        f"SELECT r.id, r.execution_id, r.expires_at FROM request_states r JOIN executions x ON x.id = r.execution_id"
-        f" WHERE {ACTIVE} AND r.expires_at <= ? AND {OPEN} ORDER BY r.seq",
-        now,
-    )
-    expired = []
-    for request_id, execution_id, deadline in rows:
-        if only and request_id not in only:
-            continue
-        answer = NewAnswer(RequestId(request_id), Outcome.EXPIRED, None)
-        expired.append(add_answer(db, ExecutionId(execution_id), answer, "timeout", now, decided_at=deadline))
-        wake(db, ExecutionId(execution_id))
-    return expired

@@ -20,10 +20,11 @@ from agent_md.ports.clock import Clock
 from agent_md.ports.journal import Journal
 from agent_md.ports.store import AnswerReceipt, Idempotency, NewAnswer
 from agent_md.ports.workers import Workers
-from agent_md.stores.sqlite import creating, family, settling, shared_statements, spending
+from agent_md.stores.sqlite import creating, family, settling, spending
 from agent_md.stores.sqlite.answering import SqliteAnswers
 from agent_md.stores.sqlite.claims import Claims
 from agent_md.stores.sqlite.database import Database
+from agent_md.stores.sqlite.deadlines import expire_overdue
 from agent_md.stores.sqlite.event_queries import EventQueries
 from agent_md.stores.sqlite.family_queries import FamilyQueries
 from agent_md.stores.sqlite.firings import SqliteFirings
@@ -116,7 +117,7 @@ class SqliteStore(FamilyQueries, JournalQueries, EventQueries):
                 return self.execution(first)
             conversation = self.sessions.conversation(new)
             if skip_if_waiting and new.parent_id is None:
-                shared_statements.expire_overdue(self._db, now)
+                expire_overdue(self._db, now)
                 creating.refuse_if_waiting(self._db, new, conversation.floor)
             if new.budget is not None:
                 spending.refuse_if_spent(self._db, new, new.budget)
