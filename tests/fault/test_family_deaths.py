@@ -6,8 +6,10 @@ from pathlib import Path
 
 from agent_md.executions.ids import ExecutionId
 from agent_md.executions.states import Status
-from agent_md.runner.loop import MAX_ATTEMPTS
 from tests.support.agent_folder import AgentFolder, call
+
+_MOST_PROCESSES = 8
+"""More than are ended before an execution is stopped."""
 
 DEADLY = '''
 import os, signal
@@ -31,7 +33,7 @@ def test_a_child_that_ends_its_process_is_stopped_and_its_parent_goes_on(tmp_pat
     folder.agent("deadly", [{"calls": [call("die")]}, {"text": "Never."}], "tools: [deadly]")
     folder.agent("calm", [{"text": "Calm."}])
     assert folder.cli("run", "coordinator").killed
-    for _ in range(MAX_ATTEMPTS + 2):
+    for _ in range(_MOST_PROCESSES):
         ended = folder.cli("resume", "1")
         if not ended.killed:
             break

@@ -13,6 +13,7 @@ from agent_md.executions.states import EventType, Status
 from agent_md.webhooks.derive import Deriver
 from tests.support.driving import call, turn
 from tests.support.families import Families, calls_agent
+from tests.support.trusting import UNTRUSTED
 from tests.support.waiting import until
 
 
@@ -348,3 +349,17 @@ def test_a_receiver_is_told_of_a_question_of_a_child_by_its_root(work: Families)
     assert due is not None
     (request,) = work.open_requests(root)
     assert (due.execution_id, due.request_id) == (root.id, request.id)
+
+
+def test_an_agent_that_nobody_trusted_is_not_run_by_one_that_needs_no_trust(tmp_path: Path) -> None:
+    work = Families(tmp_path / "ws", UNTRUSTED)
+    try:
+        work.agent("coordinator", turn(calls_agent("helper")), "I see.", settings="agents: [helper]")
+        work.agent("helper", turn(call("plain", key="x")), "Never.", settings="tools: [kit]")
+        root = work.start("coordinator")
+        (result,) = work.results(root)
+        assert result.startswith("Error: helper cannot be run: helper is not trusted with tools")
+        assert len(work.app.store.family(root.id)) == 1
+        assert not work.effects()
+    finally:
+        work.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from agent_md.executions.requests import Request
 from agent_md.executions.states import Status
 from agent_md.settings import load_settings
 from tests.support.driving import KIT, Sink, Turn, call, turn
+from tests.support.trusting import TRUSTING
 
 __all__ = ["Families", "calls_agent"]
 
@@ -26,8 +28,9 @@ def calls_agent(name: str, *arguments: str) -> Turn:
 class Families:
     """Agents with scripts, the tools of `KIT`, and one app that can be opened anew."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, environ: Mapping[str, str] = TRUSTING) -> None:
         self.folder = folder
+        self.environ = environ
         (folder / "agents/_config/tools").mkdir(parents=True)
         (folder / "agents/_config/scripts").mkdir()
         (folder / "agents/_config/tools/kit.py").write_text(KIT)
@@ -63,7 +66,7 @@ class Families:
 
     def _opened(self) -> App:
         home = self.folder.parent / "no-such-home"
-        return App(load_settings(self.folder, environ={}, cwd=self.folder, home=home))
+        return App(load_settings(self.folder, environ=self.environ, cwd=self.folder, home=home))
 
     def restart(self, *, lose_checkpoints: bool = False) -> None:
         self.app.close()
