@@ -217,9 +217,8 @@ class Preflight:
         names = unasked_changes(spec, map(facts_of, tools.values()))
         if not names:
             return []
-        run = "runs" if len(names) == 1 else "run"
         return [
-            f"{_listed(names)} {run} without asking, and may change something; `confirm` in {spec.source_path} makes such calls ask"
+            f"{_listed(names)} may change something without asking; `confirm` in {spec.source_path} makes such calls ask"
         ]
 
     def notes(self, spec: AgentSpec, *, static: bool = False) -> list[str]:

@@ -74,7 +74,7 @@ def test_the_first_agent_is_the_one_that_is_made(first_agent: Path) -> None:
 def test_the_first_agent_is_approved_from_a_second_terminal(first_agent: Path) -> None:
     other = Cli(first_agent)
     assert other("validate").code == 0
-    assert "file_write   confirm (agents/helper.md)" in other("explain", "helper").out
+    assert "file_write    confirm (agents/helper.md)" in other("explain", "helper").out
 
     with ForkedTerminal(["run", "helper"], cwd=first_agent) as terminal:
         terminal.expect("[y/N]: ")

@@ -341,8 +341,11 @@ def test_validate_json(work: AgentFolder) -> None:
         "agent": "cleaner",
         "file": "agents/cleaner.md",
         "errors": [],
-        "notes": [],
+        "notes": [
+            "file_edit and file_move may change something without asking; `confirm` in agents/cleaner.md makes such calls ask"
+        ],
         "fires": [],
+        "mcp": [],
     }
     work.agent("wrong", [{"text": "x"}], "confirm: [file_delte]")
     (work.path / "agents/broken.md").write_text("no frontmatter")

@@ -27,7 +27,7 @@ def test_validate_finds_what_a_run_would_stumble_over(folder: AgentFolder) -> No
     assert "NOT_SET_ANYWHERE" in ended.out
 
 
-UNASKED = "file_edit and file_move run without asking, and may change something; `confirm` in"
+UNASKED = "file_edit and file_move may change something without asking; `confirm` in"
 
 
 def test_what_changes_something_unasked_is_told(folder: AgentFolder) -> None:
@@ -36,7 +36,7 @@ def test_what_changes_something_unasked_is_told(folder: AgentFolder) -> None:
     folder.tools(
         "kit", "from langchain_core.tools import tool\n\n@tool\ndef send(to: str) -> str:\n    'S.'\n    return to\n"
     )
-    told = "file_edit, file_move, some calls of file_write and send run without asking, and may change something"
+    told = "file_edit, file_move, some calls of file_write and send may change something without asking"
     assert told in folder.cli("validate", "open").out
     assert told in folder.cli("explain", "open").out
     with folder.terminal("run", "open", columns=200) as first:
