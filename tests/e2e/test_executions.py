@@ -357,7 +357,8 @@ def test_validate_json(work: AgentFolder) -> None:
     assert "GOOGLE_API_KEY" in errors["hosted"]
     assert errors["agents/broken.md"] != ""
     one = work.cli("validate", "quick")
-    assert (one.code, one.out) == (0, "✓ quick  agents/quick.md\n")
+    told = "note: file_edit and file_move may change something without asking; `confirm` in agents/quick.md makes such calls ask"
+    assert (one.code, one.out) == (0, f"✓ quick  agents/quick.md\n    {told}\n")
     assert work.cli("validate", "nobody").code == 2
 
 
