@@ -31,6 +31,7 @@ from agent_md.executions.ids import ExecutionId, RequestId, WorkerId
 from agent_md.executions.requests import Request
 from agent_md.executions.states import Drift, Status
 from agent_md.ports.journal import Journal
+from agent_md.ports.mcp_lists import StoredTools
 from agent_md.ports.progress import ProgressSink
 from agent_md.ports.store import Store
 from agent_md.settings import Settings
@@ -78,6 +79,7 @@ class App:
         self.found_secrets: dict[str, str] = {}
         """The values of agents' secrets that this process has used or looked for, by name."""
         self._store: Store | None = None
+        self._heard: dict[str, StoredTools] = {}
         self._worker: WorkerHandle | None = None
         self._checkpoints: Checkpoints | None = None
         self._opening = threading.RLock()
@@ -140,6 +142,7 @@ class App:
                 self.trust.mark_state()
                 self._store = SqliteStore(self.settings.database, workers=self._workers)
                 self._store.settle_overdue()
+                self._write_heard(self._store)
             return self._store
 
     def open(self) -> None:
@@ -276,10 +279,18 @@ class App:
         """Keeps what a server named, so that other processes can tell what has changed."""
         from agent_md.tools.mcp.declared import to_stored
 
-        lists = None if self._store is None else self._store.mcp_lists
+        with self._opening:
+            self._heard[server] = to_stored(tools)
+            if self._store is not None:
+                self._write_heard(self._store)
+
+    def _write_heard(self, store: Store) -> None:
+        """Servers may be listed before there is a store: what they named then is written once it is open."""
         with suppress(StoreError):
-            if lists is not None and lists.last(server) != (stored := to_stored(tools)):
-                lists.heard(server, stored)
+            for server, stored in self._heard.items():
+                if store.mcp_lists.last(server) != stored:
+                    store.mcp_lists.heard(server, stored)
+            self._heard.clear()
 
     def close(self) -> None:
         """Ends the event loops of tools, releases the worker and closes the databases."""
