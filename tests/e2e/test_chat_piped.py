@@ -16,6 +16,7 @@ from tests.support.agent_folder import AgentFolder
 from tests.support.chatting import Piped
 from tests.support.children import open_streams
 from tests.support.processes import Finished, Running
+from tests.support.trusting import TRUSTING
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -103,7 +104,7 @@ def test_without_a_line_nothing_happens(bot: AgentFolder) -> None:
 
 def test_a_closed_standard_input_has_no_line(bot: AgentFolder) -> None:
     command = [sys.executable, "-m", "agent_md.cli.main", "chat", "bot"]
-    env = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "PYTHONPATH": str(ROOT)}
+    env = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "PYTHONPATH": str(ROOT), **TRUSTING}
     ended = subprocess.run(
         ["sh", "-c", 'exec "$@" <&-', "sh", *command],
         cwd=bot.path,
@@ -228,7 +229,13 @@ def test_a_signal_in_the_last_moment_of_a_turn_ends_it_too(folder: AgentFolder, 
 def shell(folder: AgentFolder, line: str) -> subprocess.CompletedProcess[str]:
     """A line of a shell in the workspace, in which `chat` is the command."""
     program = f'chat() {{ "{sys.executable}" -m agent_md.cli.main chat bot --session s; }}; {line}'
-    env = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": os.environ["HOME"],
+        "PYTHONPATH": str(ROOT),
+        "LANG": "C.UTF-8",
+        **TRUSTING,
+    }
     return subprocess.run(["bash", "-c", program], cwd=folder.path, env=env, capture_output=True, text=True, timeout=30)
 
 

@@ -15,7 +15,7 @@ def test_validate_warns_of_an_agent_without_text(tmp_path: Path, body: str) -> N
     folder.agent("mute", [{"text": "Done."}])
     path = folder.path / "agents/mute.md"
     text = path.read_text()
-    assert "note:" not in folder.cli("validate").out
+    assert "has no text below its settings" not in folder.cli("validate").out
     path.write_text(text[: text.index("---", 3) + 4] + body)
     checked = folder.cli("validate")
     assert checked.code == 0

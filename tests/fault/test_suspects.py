@@ -237,34 +237,33 @@ def test_kills_right_after_the_claim_count_nothing(world: World) -> None:
 
 
 def test_killed_work_counts_for_the_timeout(world: World) -> None:
-    """A tool of 2.5 s in an execution of 4 s, killed at 1.7 s twice, does not end well after 5.9 s."""
+    """A tool of 3.5 s in an execution of 4 s, killed at 1.7 s, does not end well after 5.2 s."""
     tools = world.workspace / "agents/_config/tools/effects.py"
     tools.write_text('''
 import time
 from agent_md.sdk import context, tool_options
 from langchain_core.tools import tool
 
+@tool
 @tool_options(read_only=True)
 def slow() -> str:
     """Reads for long."""
     with open(context().workspace / "world.log", "a") as log:
         log.write("slow\\n")
-    time.sleep(2.5)
+    time.sleep(3.5)
     return "read"
 ''')
     agent = world.workspace / "agents/worker.md"
     agent.write_text(agent.read_text().replace("confirm: [danger]", "settings: {timeout: 4}"))
     script = world.workspace / "agents/_config/scripts/worker.yaml"
     script.write_text("conversations: [{turns: [{calls: [{name: slow}]}, {text: Done.}]}]")
-    for number in (1, 2):  # the second one may be out of time before it is killed, where this takes its time
-        running = world.cli.start(*(("run", "worker") if number == 1 else ("resume", "1")))
-        until(lambda number=number: world.effects()["slow"] == number)
-        began = time.monotonic()
-        until(lambda began=began: time.monotonic() - began > 1.7)
-        running.kill()
-        running.wait()
-    if not world.execution().status.final:
-        assert world.cli("resume", "1").code == 5
+    running = world.cli.start("run", "worker")
+    until(lambda: world.effects()["slow"] == 1)
+    began = time.monotonic()
+    until(lambda: time.monotonic() - began > 1.7)
+    running.kill()
+    running.wait()
+    assert world.cli("resume", "1").code == 5
     ended = world.execution()
     assert ended.status is Status.TIMEOUT
     assert ended.work_ms >= 3900
