@@ -47,7 +47,7 @@ def test_yes_deletes_the_file(folder: AgentFolder, report: Path) -> None:
         assert report.exists()
         terminal.send_line("y")
         assert terminal.exit_code() == 0
-        assert masked(terminal.shown) == (
+        assert masked(terminal.shown).replace("\n    ", "") == (  # a long path is folded
             "▶ Running cleaner  script/cleaner\n"
             "\n"
             'HH:MM:SS cleaner 🔧 file_delete → {"path": "output/old-report.txt"}\n'
