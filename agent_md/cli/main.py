@@ -40,9 +40,7 @@ app = typer.Typer(
 
 
 _EXTRA = re.compile(r"unexpected extra arguments?(?:\(s\))? \((?P<what>.+)\)")
-_SUGGESTION = re.compile(
-    r"(?P<what>.*?)\.? (?:Did you mean (?P<commands>.*)\?|\(Possible options: (?P<options>.*)\))"
-)
+_SUGGESTION = re.compile(r"(?P<what>.*?)\.? (?:Did you mean (?P<commands>.*)\?|\(Possible options: (?P<options>.*)\))")
 """How Typer suggests what may have been meant."""
 
 

@@ -9,7 +9,6 @@ from agent_md.agents.effects import Effects, Place
 from agent_md.agents.explained_rules import Subjects, ToolFacts
 from agent_md.errors import InvalidArguments, ToolError
 from agent_md.tools.base import Tool
-from agent_md.tools.file_search import FileSearch
 from agent_md.tools.globbing import FileGlob
 from agent_md.tools.module_tool import ModuleTool
 
@@ -41,8 +40,8 @@ def _subjects_of(tool: Tool, arguments: Mapping[str, Any]) -> Subjects:
 
 
 def _effects_of(tool: Tool) -> Effects:
-    """Its effects, wherever they are. What a custom tool declares may be a glob; `file_glob` and `file_search` leave out what is denied."""
-    custom, leaves_out = isinstance(tool, ModuleTool), isinstance(tool, FileGlob | FileSearch)
+    """Its effects, wherever they are. What a custom tool declares may be a glob; `file_glob` leaves out what is denied."""
+    custom, leaves_out = isinstance(tool, ModuleTool), isinstance(tool, FileGlob)
 
     def places(names: tuple[str, ...] | None) -> tuple[Place, ...] | None:
         if names is None:

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Protocol
 
-from agent_md.agents.effects import Effects, Place
+from agent_md.agents.effects import NO_EFFECTS, Effects
 from agent_md.errors import ToolError
 from agent_md.executions.requests import Preview
 from agent_md.tools.arguments import action_digest, object_schema, refuse_arguments
 from agent_md.tools.base import Plan, ToolOptions
 from agent_md.tools.file_work import Commit
 from agent_md.tools.files import FileTool
-from agent_md.tools.globbing import FileWalk, Hidden, nothing_hidden, path_pattern, rule_glob
+from agent_md.tools.globbing import FileWalk, Hidden, nothing_hidden, path_pattern
 from agent_md.tools.ignored_files import IgnoredFiles
 from agent_md.tools.path_sandbox import Resolved, Sandbox, shown_path
 from agent_md.tools.pinned_path import open_pinned
@@ -67,7 +67,7 @@ class FileSearch(FileTool):
             },
         },
     )
-    options = ToolOptions(read_only=True, idempotent=True, reads=("files",), writes=())
+    options = ToolOptions(read_only=True, idempotent=True, reads=(), writes=())
 
     def __init__(self, sandbox: Sandbox, hidden: Hidden = nothing_hidden, threads: ToolThreads | None = None) -> None:
         super().__init__(sandbox, threads)
@@ -85,8 +85,7 @@ class FileSearch(FileTool):
         return (str(path_pattern(self._sandbox, _files(args))),)
 
     def effects(self, args: dict[str, Any]) -> Effects:
-        pattern = rule_glob(self.subjects(args)[0])
-        return Effects(reads=(Place(pattern, any_of=True, leaves_out=True),), writes=())
+        return NO_EFFECTS  # it leaves out whatever a rule over reads would ask about or refuse
 
     def plan(self, args: dict[str, Any]) -> Plan:
         roots = [str(root.path) for root in self._sandbox.roots()]

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
@@ -50,6 +50,9 @@ def main() -> None:
         outcome = _done(runner, request, module, source_from(request["source"]))
     except BaseException as error:  # whatever code of the module raises
         outcome = error_json(error)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # the module may have closed or replaced it
+            stream.flush()
     runner.send_last(outcome)
     os._exit(0)  # threads that the module left
 

@@ -60,7 +60,9 @@ def show_items(app: App, items: Sequence[Item]) -> None:
     from agent_md.cli.views.trust_list import trust_lines
 
     folder = one_line(str(app.settings.workspace))
-    if not items:
+    if not items and app.trust.is_recorded:
+        say(f"{folder} would do nothing that you have not trusted it with.")
+    elif not items:
         say(f"{folder} asks for nothing but built-in tools and models of your own.")
     elif app.trust.is_recorded:
         say(f"{folder} would do more than you trusted it with:", *trust_lines(items))
