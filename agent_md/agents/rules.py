@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_md.agents.effects import UNKNOWN_EFFECTS, Effects, Match, Place, match_effects
-from agent_md.agents.globs import glob_fits
+from agent_md.agents.globs import glob_fits, globs_meet
 from agent_md.agents.mcp_names import fits_tool
 from agent_md.agents.names import nearest
 from agent_md.agents.spec import AgentSpec
@@ -54,6 +54,7 @@ EVERYTHING = "*"
 
 _READ = "file_read"
 _READING = frozenset({"file_move", "file_edit"})
+_FINDING = ("file_glob", "file_search")
 """Tools that take content from their first subject, as `file_read` does."""
 
 _EFFECTS = frozenset(EffectKind)
@@ -169,7 +170,10 @@ def match(
     if not subjects or (rule.arguments and rule.arguments[0][0] in args):
         return Match.UNCLEAR
     matches = [glob_fits(rule.pattern, subject) for subject in subjects]
-    return _yes(all(matches) if every else any(matches))
+    found = _yes(all(matches) if every else any(matches))
+    if found is Match.NO and not every and tool in _FINDING:
+        return Match.UNCLEAR if any(globs_meet(rule.pattern, _wide(subject)) for subject in subjects) else Match.NO
+    return found
 
 
 def concerns(rule: Rule, tool: str) -> bool:
@@ -205,7 +209,7 @@ def decide(
     denial, rule = _first(spec.deny, replace(call, effects=effects.to_be_denied()))
     if denial is Match.YES:
         return Verdict(Decision.REFUSE, "deny", rule)
-    if denial is Match.UNCLEAR:
+    if denial is Match.UNCLEAR and tool not in _FINDING:  # these leave out what is denied: see `hides`
         return Verdict(Decision.ASK, "deny", rule)
     guards = list(_guards(spec, call, requires_approval))
     lifts = [text for text in spec.auto_approve if text == EVERYTHING or call.match(text, every=True) is Match.YES]
@@ -216,19 +220,26 @@ def decide(
 
 
 def hides(spec: AgentSpec, path: str) -> bool:
-    """Whether a `deny` rule over reads, or with a pattern for `file_read` or `file_glob`, keeps these two from the file
-    with this subject."""
+    """Whether `file_glob` leaves the file with this subject out: a `deny` rule over reads, or with a pattern for a tool that
+    reads or finds files, fits it."""
     rules = [text for text in spec.deny if (rule := parse_rule(text)).pattern is not None or rule.effect is not None]
     effects = Effects(reads=(Place(path),), writes=())
-    calls = [_Call(tool, {}, (path,), effects=effects) for tool in ("file_read", "file_glob")]
+    calls = [_Call(tool, {}, (path,), effects=effects) for tool in (_READ, *_FINDING)]
     return any(_first(rules, call)[0] is Match.YES for call in calls)
 
 
 def asks_to_read(spec: AgentSpec, path: str) -> bool:
-    """Whether `file_read` of the file with this subject is refused, or asks first."""
+    """Whether `file_search` leaves the file with this subject out: `file_read` of it is refused or asks first, or
+    `file_glob` leaves it out."""
     effects = Effects(reads=(Place(path),), writes=())
     verdict = decide(spec, _READ, {"path": path}, (path,), requires_approval=False, effects=effects)
     return verdict.decision is not Decision.RUN or hides(spec, path)
+
+
+def _wide(pattern: str) -> str:
+    """A glob of rules that fits at least what the pattern of a finding tool finds."""
+    plain, bracket, _ = pattern.replace("**/", "*").partition("[")
+    return f"{plain}*" if bracket else plain
 
 
 def unknown_tools(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_md.agents.rules import asks_to_read, decide
+from agent_md.agents.rules import asks_to_read, decide, hides
 from agent_md.agents.spec import AgentSpec, ModelRef, PathMount
 from agent_md.errors import InvalidArguments, ToolError
 from agent_md.executions.states import Decision
@@ -126,6 +126,7 @@ def test_only_declared_paths_are_searched(folder: Path) -> None:
         {"deny": ("read(secret/*)",)},
         {"confirm": ("read(secret/*)",)},
         {"deny": ("file_glob(secret/*)",)},
+        {"deny": ("file_search(secret/*)",)},
     ],
 )
 def test_what_may_not_be_read_or_not_unasked_is_left_out(folder: Path, rules: dict[str, tuple[str, ...]]) -> None:
@@ -147,3 +148,28 @@ def test_a_rule_over_reads_does_not_ask_for_a_search_that_leaves_its_files_out(f
         verdict = decide(spec, tool.name, args, subjects, requires_approval=False, effects=effects)
         assert verdict.decision is Decision.RUN
         assert asks_to_read(spec, "secret/key.txt")
+
+
+@pytest.mark.parametrize("name", ["file_glob", "file_search"])
+@pytest.mark.parametrize(
+    "pattern", ["**", "s*/*", "**/key.txt", "*/key.txt", "secre?/*", "secret/key.txt", "[s]ecret/k*"]
+)
+def test_another_pattern_dodges_no_rule(folder: Path, name: str, pattern: str) -> None:
+    def spec(**rules: tuple[str, ...]) -> AgentSpec:
+        return AgentSpec("worker", "Work.", ModelRef("script", "worker"), **rules)  # type: ignore[arg-type]
+
+    asks, denies = spec(confirm=(f"{name}(secret/*)",)), spec(deny=(f"{name}(secret/*)",))
+    tools = builtin_tools(
+        sandbox_on(folder),
+        http_request(),
+        lambda path: hides(denies, path),
+        unread=lambda path: asks_to_read(denies, path),
+    )
+    tool = next(tool for tool in tools if tool.name == name)
+    args = tool.validate({"pattern": pattern} if name == "file_glob" else {"pattern": "keys", "files": pattern})
+    subjects, effects = tool.subjects(args), tool.effects(args)
+    verdict = decide(asks, name, args, subjects, requires_approval=False, effects=effects)
+    assert verdict.decision is Decision.ASK
+    if decide(denies, name, args, subjects, requires_approval=False, effects=effects).decision is Decision.RUN:
+        found = asyncio.run(tool.run(args, tool.plan(args)))
+        assert "key.txt" not in found.replace(pattern, "")
