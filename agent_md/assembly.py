@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -88,13 +89,15 @@ class Assembly:
         heard: Heard = lambda server, tools: None,
         permit_server: Callable[[McpServer], None] = lambda _: None,
         private_hosts: Callable[[], Collection[str]] | None = None,
+        permitted_path: Callable[[str, Path, bool], bool] = lambda agent, path, writable: True,
         run_agent: Callable[[AgentSpec, Execution | None], Tool] | None = None,
         found_secrets: dict[str, str] | None = None,
         read_keyring: ReadKeyring | None = None,
     ) -> None:
         """`on_exhausted` is called with the reason when too many threads of tools did not end, `heard` with what MCP
         servers say of their tools. `permit_server` raises Untrusted for an MCP server that must not be used. `private_hosts` are the hosts that may be reached
-        on addresses that are not public; None = those of the settings. `run_agent`
+        on addresses that are not public; None = those of the settings. `permitted_path` says whether a declared path of an
+        agent may lead to this real path, to be written to or only read. `run_agent`
         makes the tool that calls other agents, for an execution or for one that does not exist yet; None = nobody has it. `found_secrets` gets the values of secrets that are no variables with
         telling names, `read_keyring` looks for them besides the environment."""
         self.settings = settings
@@ -111,6 +114,7 @@ class Assembly:
         self._heard = heard
         self._permit_server = permit_server
         self._private_hosts = private_hosts or (lambda: self.settings.http.allow_hosts)
+        self._permitted_path = permitted_path
         self._mcp: McpWorkspace | None = None
 
     @property
@@ -340,4 +344,4 @@ class Assembly:
                 *([] if settings.prices is None else [settings.prices]),  # limits on money are kept by it
             ),
         )
-        return Sandbox(settings.workspace, spec.paths, forbidden)
+        return Sandbox(settings.workspace, spec.paths, forbidden, permitted=partial(self._permitted_path, spec.name))

@@ -99,6 +99,7 @@ class App:
                     heard=self._record_mcp_tools,
                     permit_server=self.trust.require_server,
                     private_hosts=self.trust.private_hosts,
+                    permitted_path=self.trust.permits_path,
                     run_agent=partial(build_run_agent, self),
                     found_secrets=self.found_secrets,
                 )

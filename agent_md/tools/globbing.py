@@ -87,8 +87,7 @@ def path_pattern(sandbox: Sandbox, pattern: str) -> PathPattern:
     if pattern.startswith(("/", "~")) or ".." in parts or "\0" in pattern or len(pattern) > 1000:
         raise sandbox.refusal(pattern)
     found = PathPattern(sandbox.without_braces(parts, pattern))
-    aliases = [root.alias for root in sandbox.roots() if root.alias is not None]
-    if aliases and not any(found.step(found.start, alias) for alias in aliases):
+    if not any(root.alias is None or found.step(found.start, root.alias) for root in sandbox.roots()):
         raise sandbox.refusal(pattern)
     return found
 

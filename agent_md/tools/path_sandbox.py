@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,11 +50,18 @@ class Sandbox:
     """The files of one agent. `mounts` are its declared paths; without any the workspace is the root."""
 
     def __init__(
-        self, workspace: Path, mounts: Sequence[PathMount], forbidden: Forbidden, system: System = SYSTEM
+        self,
+        workspace: Path,
+        mounts: Sequence[PathMount],
+        forbidden: Forbidden,
+        system: System = SYSTEM,
+        permitted: Callable[[Path, bool], bool] = lambda path, writable: True,
     ) -> None:
+        """`permitted` says whether a declared path may lead to this real path now, to be written to or only read."""
         self._workspace = workspace
         self._mounts = tuple(mounts)
         self._forbidden = forbidden
+        self._permitted = permitted
         self.system = system
 
     @property
@@ -63,8 +70,10 @@ class Sandbox:
         return real_path(self._workspace)
 
     def roots(self) -> tuple[Root, ...]:
-        """The roots as they are now: inner ones before those around them, of equal ones the read-only one first."""
-        roots = [Root(mount.alias, self._mounted(mount), mount.mode == "rw") for mount in self._mounts]
+        """The roots as they are now: inner ones before those around them, of equal ones the read-only one first. A
+        declared path that leads where it may not is none: what it links to can have changed since the start."""
+        mounted = [Root(mount.alias, self._mounted(mount), mount.mode == "rw") for mount in self._mounts]
+        roots = [root for root in mounted if self._permitted(root.path, root.writable)]
         if not self._mounts:
             roots = [Root(None, real_path(self._workspace), writable=True)]
         return tuple(sorted(roots, key=lambda root: (-len(root.path.parts), root.writable)))

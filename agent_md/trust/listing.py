@@ -18,7 +18,7 @@ from agent_md.trust.addresses import host_is_users, model_item
 from agent_md.trust.items import Item, Kind
 from agent_md.workspace import at_home
 
-__all__ = ["items_of_agent", "items_of_workspace", "list_items", "mcp_item"]
+__all__ = ["items_of_agent", "items_of_workspace", "list_items", "mcp_item", "path_item"]
 
 _PLACES = ("agents_dir", "tools_dir", "skills_dir", "mcp_config", "prices")
 _STATE = ("state_dir", "database")
@@ -105,9 +105,11 @@ def _of_agent(spec: AgentSpec, settings: Settings) -> Iterator[tuple[Kind, str]]
     yield from _sent(spec, settings)
     yield from _environment(spec, settings.trust.environment)
     for mount in spec.paths:
-        outside = _outside(settings.workspace / at_home(mount.path, settings.home), settings.workspace)
-        if outside is not None:
-            yield Kind.PATHS, f"{outside} ({'reads' if mount.mode == 'ro' else 'reads and writes'})"
+        item = path_item(
+            spec.name, settings.workspace / at_home(mount.path, settings.home), settings, mount.mode == "rw"
+        )
+        if item is not None:
+            yield item.kind, item.text
     yield from ((Kind.GUARDS, rule) for rule in spec.auto_approve)
     if spec.trigger.type != "manual":
         yield Kind.TRIGGER, _trigger_text(spec.trigger)
@@ -180,6 +182,14 @@ def mcp_item(agent: str | None, server: McpServer) -> Item:
 
 
 # Paths
+
+
+def path_item(agent: str, path: Path, settings: Settings, writable: bool) -> Item | None:
+    """What reaching a file or folder outside of the workspace is; None for one inside, which needs no yes."""
+    outside = _outside(path, settings.workspace)
+    if outside is None:
+        return None
+    return Item(agent, Kind.PATHS, f"{outside} ({'reads and writes' if writable else 'reads'})")
 
 
 def _outside(path: Path, workspace: Path) -> str | None:

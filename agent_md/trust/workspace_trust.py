@@ -13,7 +13,7 @@ from agent_md.errors import ConfigInvalid, StateDirUnusable, Untrusted
 from agent_md.settings import Settings
 from agent_md.trust.addresses import model_item
 from agent_md.trust.items import Item, Kind, not_granted, of_agents
-from agent_md.trust.listing import items_of_agent, items_of_workspace, list_items, mcp_item
+from agent_md.trust.listing import items_of_agent, items_of_workspace, list_items, mcp_item, path_item
 from agent_md.trust.ownership import of_others
 from agent_md.trust.record import TrustRecord, user_state
 from agent_md.trust.state_mark import StateFolder, StateMark
@@ -152,6 +152,12 @@ class WorkspaceTrust:
         granted, agents = self._granted() or frozenset(), self._record.agents(self._workspace, os.geteuid())
         if not any(mcp_item(agent, server).digest in granted for agent in agents):
             raise self.untrusted([mcp_item(None, server)], f"the MCP server {server.name}")
+
+    def permits_path(self, agent: str, path: Path, writable: bool) -> bool:
+        """Whether a declared path of the agent may lead to this one: a link may have been changed since the agent was
+        started, and stored specs are not looked at again. Raises TrustUnusable."""
+        item = path_item(agent, path, self._settings(), writable)
+        return item is None or not self._not_granted([item])
 
     def private_hosts(self) -> tuple[str, ...]:
         """Those of `http.allow_hosts` that the user allowed: executions that go on do not reach what was added since."""

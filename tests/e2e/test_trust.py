@@ -134,6 +134,24 @@ def test_what_waits_goes_on_and_is_answered_while_the_agent_asks_for_more(newcom
     assert newcomer.execution().status is Status.SUCCESS
 
 
+def test_a_link_put_in_the_place_of_a_declared_path_gives_what_waits_nothing_outside(
+    newcomer: AgentFolder, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "key.txt").write_text("the key")
+    newcomer.file("data/key.txt", "of the workspace")
+    newcomer.agent("a", [*ASKS[:1], {"calls": [call("file_read", path="d/key.txt")]}, ASKS[1]], "paths: {d: data}")
+    assert newcomer.cli("run", "a").code == 3
+    (newcomer.path / "data").rename(newcomer.path / "data.old")
+    (newcomer.path / "data").symlink_to(outside)
+    assert newcomer.cli("run", "a").code == 2
+    assert newcomer.cli("respond", "1", "--text", "yes").code == 0
+    results = str(newcomer.results())
+    assert "d/key.txt is not a path that this agent may use" in results
+    assert "the key" not in results
+
+
 def test_a_running_server_starts_no_agent_that_asks_for_more_until_it_is_trusted(newcomer: AgentFolder) -> None:
     newcomer.agent("a", ASKS)
     newcomer.agent("b", [{"text": "Done."}])

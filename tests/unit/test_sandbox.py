@@ -7,6 +7,7 @@ import pytest
 
 from agent_md.agents.spec import PathMount
 from agent_md.errors import ToolError
+from agent_md.tools.globbing import path_pattern
 from agent_md.tools.path_sandbox import Sandbox
 from tests.support.file_sandbox import FORBIDDEN_FILES, forbidden_in, make_workspace, sandbox_on
 
@@ -264,3 +265,22 @@ class TestAnAliasInBraces:
     def test_is_a_name_like_any_other_where_there_are_no_aliases_and_further_on(self, workspace: Path) -> None:
         assert sandbox_on(workspace).resolve("{out}/a.txt", write=True).subject == "{out}/a.txt"
         assert sandbox_on(workspace, self.MOUNTS).resolve("out/{data}/a.txt", write=True).subject == "out/{data}/a.txt"
+
+
+def test_a_declared_path_that_comes_to_lead_where_it_may_not_is_refused(workspace: Path) -> None:
+    outside = workspace.parent / "ws-secret"
+    (workspace / "open").mkdir()
+    sandbox = Sandbox(
+        workspace,
+        [PathMount("d", "open", "rw")],
+        forbidden_in(workspace),
+        permitted=lambda path, writable: path.is_relative_to(workspace),
+    )
+    assert sandbox.resolve("d/key.txt", write=True).subject == "d/key.txt"
+    (workspace / "open").rename(workspace / "old")
+    (workspace / "open").symlink_to(outside)
+    for path in ("d/key.txt", "open/key.txt", str(outside / "key.txt")):
+        with pytest.raises(ToolError, match="is not a path that this agent may use"):
+            sandbox.resolve(path, write=False)
+    with pytest.raises(ToolError, match="is not a path that this agent may use"):
+        path_pattern(sandbox, "d/*")
