@@ -61,8 +61,10 @@ class McpServer:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what is started or reached. Values of variables are not in it, as they are not in the file."""
-        parts = [self.command, self.args, self.env, self.env_file, self.cwd, self.url, self.headers]
+        """SHA-256 of what is started or reached, and of which calls may be made twice. Values of variables are not in it,
+        as they are not in the file."""
+        twice = None if self.idempotent is None else sorted(self.idempotent)
+        parts = [self.command, self.args, self.env, self.env_file, self.cwd, self.url, self.headers, twice]
         return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
