@@ -10,7 +10,9 @@ from agent_md.agents.mcp_file import McpFile, parse_mcp_file, read_mcp_file
 from agent_md.agents.mcp_names import MOST_CHARACTERS, fits_tool, is_all_of, of_server, prefix, public_name
 from agent_md.agents.mcp_values import expanded, variables
 from agent_md.agents.rules import Match, RuleInvalid, match, parse_rule
+from agent_md.assembly import Assembly
 from agent_md.errors import ConfigInvalid
+from agent_md.settings import load_settings
 from agent_md.tools.mcp.declared import LARGEST, MOST_TOOLS, declared_tools
 from agent_md.tools.mcp.messages import LONGEST_MESSAGE, MOST_VALUES, Incoming, ServerFault, ValueCount
 from agent_md.tools.mcp.server_log import LARGEST as LARGEST_LOG
@@ -100,10 +102,13 @@ class TestFile:
         assert not read_mcp_file(tmp_path / "mcp.json").servers
 
     def test_the_digest_is_of_what_is_started_not_of_how_long_it_may_take(self) -> None:
-        first, second, third = (
-            parsed(f'{{"a": {{"command": "x"{more}}}}}').get("a") for more in ("", ', "timeout": 5', ', "args": ["y"]')
+        more = ("", ', "timeout": 5', ', "idempotent": false')
+        others = (', "args": ["y"]', ', "idempotent": true', ', "idempotent": ["b"]')
+        same, changed = (
+            [parsed(f'{{"a": {{"command": "x"{text}}}}}').get("a").digest for text in texts] for texts in (more, others)
         )
-        assert first.digest == second.digest != third.digest
+        assert len(set(same)) == 1
+        assert len({*same, *changed}) == 1 + len(changed)
 
 
 class TestValues:
@@ -264,3 +269,15 @@ class TestLog:
         for _ in range(100):
             log.write(b"x" * (LARGEST_LOG // 8) + b"\n")
         assert sum(each.stat().st_size for each in tmp_path.iterdir()) <= 2 * LARGEST_LOG
+
+
+def test_secrets_in_the_file_of_variables_of_a_server_are_known_as_they_are_now(tmp_path: Path) -> None:
+    (tmp_path / "agents/_config").mkdir(parents=True)
+    (tmp_path / "agents/_config/mcp-servers.json").write_text('{"a": {"command": "x", "envFile": "a.env"}}')
+    mcp = Assembly(load_settings(tmp_path, environ={}, cwd=tmp_path, home=tmp_path / "home")).mcp
+    assert mcp.secrets() == {}
+    for value in ("abcdefgh1234", "another-value"):
+        (tmp_path / "a.env").write_text(f"API_TOKEN={value}\nPLACE=here\n")
+        assert mcp.secrets() == {"a_API_TOKEN": value}
+    (tmp_path / "a.env").write_text("no variable")
+    assert mcp.secrets() == {}

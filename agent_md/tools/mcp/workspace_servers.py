@@ -13,6 +13,7 @@ from agent_md.errors import ConfigInvalid, UsageError
 from agent_md.redaction import Redactor, is_secret_name
 from agent_md.settings import Settings
 from agent_md.tools.mcp.declared import DeclaredTool, from_stored
+from agent_md.tools.mcp.environment import file_variables
 from agent_md.tools.mcp.server_log import OpenLog
 from agent_md.tools.mcp.servers import Listing, McpServers, Surroundings
 from agent_md.tools.mcp.tool import McpTool, mcp_module, source_of
@@ -43,6 +44,7 @@ class McpWorkspace:
         self._settings = settings
         self._permit = permit
         self._read: tuple[object, McpFile] | None = None
+        self._env_files: dict[Path, tuple[object, dict[str, str]]] = {}
         around = Surroundings(
             workspace=settings().workspace,
             home=settings().home,
@@ -136,9 +138,12 @@ class McpWorkspace:
             except ConfigInvalid:
                 continue
             found |= {name: value for name, value in filled.env if is_secret_name(name)}
+            # Under a name with the server's in it: other values of the same name are secrets too.
+            of_file = self._of_env_file(filled, settings.workspace).items()
+            found |= {_label(server.name, name): value for name, value in of_file if is_secret_name(name)}
             for name, value in filled.headers:
                 if _HEADERS.search(name):
-                    label = re.sub(r"\W", "_", f"{server.name}_{name}")
+                    label = _label(server.name, name)
                     found[label] = value
                     found[f"{label}_key"] = value.rpartition(" ")[2]  # without the word `Bearer`
         return found
@@ -147,5 +152,22 @@ class McpWorkspace:
         """Ends the servers."""
         self._servers.close()
 
+    def _of_env_file(self, filled: McpServer, workspace: Path) -> dict[str, str]:
+        """The variables of its `envFile`, read again when that has changed; none if the server cannot be started."""
+        if filled.env_file is None:
+            return {}
+        path = workspace / filled.env_file
+        stamp = file_stamp(path)
+        if path not in self._env_files or self._env_files[path][0] != stamp:
+            try:
+                self._env_files[path] = stamp, file_variables(filled, workspace)
+            except ConfigInvalid:
+                self._env_files[path] = stamp, {}
+        return self._env_files[path][1]
+
     def _redactor(self) -> Redactor:
         return Redactor({**self._settings().secrets(lenient=True), **self.secrets()})
+
+
+def _label(server: str, name: str) -> str:
+    return re.sub(r"\W", "_", f"{server}_{name}")
