@@ -237,6 +237,7 @@ class Assembly:
             lambda path: hides(spec, path),
             self.tool_threads,
             unread=lambda path: asks_to_read(spec, path),
+            redact=lambda: self.redactor(spec).text,
         )
         tools += memory_tools(self.memory(spec), self.tool_threads)
         modules = list(spec.tools) if custom else []

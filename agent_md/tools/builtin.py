@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from agent_md.tools.ask_user import AskUser
 from agent_md.tools.ask_user_question import AskUserQuestion
 from agent_md.tools.base import Tool, declared_digest
@@ -58,10 +60,11 @@ def builtin_tools(
     threads: ToolThreads | None = None,
     *,
     unread: Hidden | None = None,
+    redact: Callable[[], Callable[[str], str]] = lambda: str,
 ) -> list[Tool]:
     """The file tools of one sandbox, those that ask, and `http`. `file_glob` leaves out the files whose subject is `hidden`,
     `file_search` those that are `unread`, or hidden if nothing is said of that; `threads` are what the work with files is
-    done on."""
+    done on; `redact` gives what takes secrets out of a text."""
     tools: list[Tool] = [tool(sandbox, threads) for tool in _FILE_TOOLS]
-    finding = (FileGlob(sandbox, hidden, threads), FileSearch(sandbox, unread or hidden, threads))
+    finding = (FileGlob(sandbox, hidden, threads), FileSearch(sandbox, unread or hidden, threads, redact))
     return [*tools, *finding, *(tool() for tool in _ASKING_TOOLS), http]

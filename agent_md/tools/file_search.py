@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -69,9 +69,17 @@ class FileSearch(FileTool):
     )
     options = ToolOptions(read_only=True, idempotent=True, reads=(), writes=())
 
-    def __init__(self, sandbox: Sandbox, hidden: Hidden = nothing_hidden, threads: ToolThreads | None = None) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        hidden: Hidden = nothing_hidden,
+        threads: ToolThreads | None = None,
+        redact: Callable[[], Callable[[str], str]] = lambda: str,
+    ) -> None:
+        """`redact` gives what takes secrets out of a line before it is cut."""
         super().__init__(sandbox, threads)
         self._hidden = hidden
+        self._redact = redact
 
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
         args = super().validate(args)
@@ -95,7 +103,7 @@ class FileSearch(FileTool):
     def perform(self, args: dict[str, Any], plan: Plan, commit: Commit) -> str:
         ignored = IgnoredFiles(self._sandbox)
         walk = FileWalk(self._sandbox, path_pattern(self._sandbox, _files(args)), passed_by=ignored)
-        search = _Search(self._sandbox, _compiled(args), args.get("context", 0))
+        search = _Search(self._sandbox, _compiled(args), args.get("context", 0), self._redact())
         asking = 0
         for file in walk:
             if self._hidden(file.subject):
@@ -115,12 +123,13 @@ class _Pattern(Protocol):
 class _Search:
     """Collects matching lines file by file. `ended`: there are enough, or it took too long."""
 
-    def __init__(self, sandbox: Sandbox, pattern: _Pattern, context: int) -> None:
+    def __init__(self, sandbox: Sandbox, pattern: _Pattern, context: int, redacted: Callable[[str], str]) -> None:
         self.lines: list[str] = []
         self.ended = False
         self._sandbox = sandbox
         self._pattern = pattern
         self._context = context
+        self._redacted = redacted
         self._found = 0
         self._left = _MOST_BYTES
         self._large: list[str] = []
@@ -134,7 +143,7 @@ class _Search:
         matching = [number for number, line in enumerate(lines) if self._pattern.search(line) is not None]
         shown = matching[: _MOST - self._found]
         self._found += len(shown)
-        self.lines += _shown(file.subject, lines, shown, self._context)
+        self.lines += _shown(file.subject, lines, shown, self._context, self._redacted)
         self.ended = len(shown) < len(matching) or self._left <= 0 or time.monotonic() > self._deadline
 
     def notes(self, walk: FileWalk, asking: int) -> Iterator[str]:
@@ -191,7 +200,9 @@ def _compiled(args: dict[str, Any]) -> _Pattern:
     return pattern
 
 
-def _shown(path: str, lines: list[bytes], matching: list[int], context: int) -> Iterator[str]:
+def _shown(
+    path: str, lines: list[bytes], matching: list[int], context: int, redacted: Callable[[str], str]
+) -> Iterator[str]:
     """The matching lines with those around them; lines of context have `-` for the second `:`, and `--` stands in gaps."""
     wanted = sorted(
         {near for at in matching for near in range(max(at - context, 0), min(at + context + 1, len(lines)))}
@@ -200,6 +211,6 @@ def _shown(path: str, lines: list[bytes], matching: list[int], context: int) -> 
     for before, at in zip([None, *wanted], wanted, strict=False):
         if context and before is not None and at > before + 1:
             yield "--"
-        text = lines[at].decode("utf-8", "replace")
+        text = redacted(lines[at].decode("utf-8", "replace"))
         cut = text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}… [line of {len(text)} characters]"
         yield f"{path}:{at + 1}{':' if at in matches else '-'} {cut}"

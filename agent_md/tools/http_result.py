@@ -29,7 +29,9 @@ def result_text(fetched: Fetched, shown_as: str, redactor: Redactor, most: int, 
     Secrets are taken out before anything is cut, so that no part of one is left at the end.
     """
     head = [f"HTTP {fetched.status} {_phrase(fetched.status)}".rstrip(), fetched.url]
-    head += [f"{name}: {fetched.headers[name][:_LONGEST_HEADER]}" for name in _TOLD if name in fetched.headers]
+    head += [
+        f"{name}: {redactor.text(fetched.headers[name])[:_LONGEST_HEADER]}" for name in _TOLD if name in fetched.headers
+    ]
     if fetched.not_followed is not None:
         head.append(f"[The redirect was not followed: {fetched.not_followed}.]")
     body = read_body(fetched.body, fetched.headers, unpacked, fetched.broken)

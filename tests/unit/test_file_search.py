@@ -13,6 +13,7 @@ from agent_md.agents.rules import asks_to_read, decide, hides
 from agent_md.agents.spec import AgentSpec, ModelRef, PathMount
 from agent_md.errors import InvalidArguments, ToolError
 from agent_md.executions.states import Decision
+from agent_md.redaction import Redactor
 from agent_md.tools.builtin import builtin_tools
 from agent_md.tools.globbing import nothing_hidden
 from tests.support.file_sandbox import sandbox_on
@@ -173,3 +174,12 @@ def test_another_pattern_dodges_no_rule(folder: Path, name: str, pattern: str) -
     if decide(denies, name, args, subjects, requires_approval=False, effects=effects).decision is Decision.RUN:
         found = asyncio.run(tool.run(args, tool.plan(args)))
         assert "key.txt" not in found.replace(pattern, "")
+
+
+def test_a_secret_is_taken_out_before_a_line_is_cut(folder: Path) -> None:
+    (folder / "cut.txt").write_text("A" * 490 + "canary-abcdefgh-1234567")
+    redact = Redactor({"CANARY_TOKEN": "canary-abcdefgh-1234567"}).text
+    tools = builtin_tools(sandbox_on(folder), http_request(), redact=lambda: redact)
+    tool = next(tool for tool in tools if tool.name == "file_search")
+    args = tool.validate({"pattern": "AAA", "files": "cut.txt"})
+    assert "canary" not in asyncio.run(tool.run(args, tool.plan(args)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agent_md.tools.results import storable
@@ -17,17 +18,21 @@ LARGEST = 1 << 20
 _LONGEST_NAME = 500
 
 
-def text_of(result: types.CallToolResult) -> str:
+Redact = Callable[[str], str]
+
+
+def text_of(result: types.CallToolResult, redacted: Redact = str) -> str:
     """The texts of a result, one below the other, and what else there is in brackets, such as
-    `[image image/png, 2048 bytes]`. Structured content is added unless one of the texts says the same."""
-    parts = [_block(block) for block in result.content]
+    `[image image/png, 2048 bytes]`. Structured content is added unless one of the texts says the same. What is cut is
+    `redacted` before, so that no part of a secret is left at the end."""
+    parts = [_block(block, redacted) for block in result.content]
     structured = result.structuredContent
     if structured is not None and not any(_says_the_same(part, structured) for part in parts):
         parts.append(f"[structured content]\n{json.dumps(structured, ensure_ascii=False)}")
     text = storable("\n".join(parts))
     if len(text) <= LARGEST:
         return text
-    return f"{text[:LARGEST]}\n[The result has {len(text)} characters; what came after this was thrown away.]"
+    return f"{redacted(text)[:LARGEST]}\n[The result has {len(text)} characters; what came after this was thrown away.]"
 
 
 def _says_the_same(text: str, structured: dict[str, Any]) -> bool:
@@ -38,30 +43,30 @@ def _says_the_same(text: str, structured: dict[str, Any]) -> bool:
     return said == structured or {"result": said} == structured or structured == {"result": text}
 
 
-def _block(block: types.ContentBlock) -> str:
+def _block(block: types.ContentBlock, redacted: Redact) -> str:
     match block.type:
         case "text":
             return block.text
         case "image" | "audio":
-            return f"[{block.type} {_name(block.mimeType)}, {_size(block.data)} bytes]"
+            return f"[{block.type} {_name(block.mimeType, redacted)}, {_size(block.data)} bytes]"
         case "resource_link":
-            about = ", ".join(_name(text) for text in (block.name, block.mimeType, block.description) if text)
-            return f"[link to the resource {_name(block.uri)}: {about}]"
+            about = ", ".join(_name(text, redacted) for text in (block.name, block.mimeType, block.description) if text)
+            return f"[link to the resource {_name(block.uri, redacted)}: {about}]"
         case "resource":
-            return _resource(block.resource)
+            return _resource(block.resource, redacted)
 
 
-def _resource(resource: types.TextResourceContents | types.BlobResourceContents) -> str:
-    kind = f", {_name(resource.mimeType)}" if resource.mimeType else ""
+def _resource(resource: types.TextResourceContents | types.BlobResourceContents, redacted: Redact) -> str:
+    kind = f", {_name(resource.mimeType, redacted)}" if resource.mimeType else ""
     if hasattr(resource, "text"):
-        return f"[resource {_name(resource.uri)}{kind}]\n{resource.text}"
-    return f"[resource {_name(resource.uri)}{kind}, {_size(resource.blob)} bytes]"
+        return f"[resource {_name(resource.uri, redacted)}{kind}]\n{resource.text}"
+    return f"[resource {_name(resource.uri, redacted)}{kind}, {_size(resource.blob)} bytes]"
 
 
 def _size(base64: str) -> int:
     return len(base64.rstrip("=")) * 3 // 4
 
 
-def _name(value: Any) -> str:
-    text = " ".join(str(value).split())
+def _name(value: Any, redacted: Redact) -> str:
+    text = redacted(" ".join(str(value).split()))
     return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"

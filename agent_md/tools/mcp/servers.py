@@ -103,6 +103,10 @@ class McpServers:
         found = asyncio.run(all_of_them())
         return {entry.name: listing for entry, listing in zip(entries, found, strict=True)}
 
+    def redacted(self, text: str) -> str:
+        """The text without secrets."""
+        return self._surroundings.redacted(text)
+
     def current(self, entry: McpServer, tool: str) -> DeclaredTool | None:
         """What the server said of a tool when this process heard of it last; None if it has not."""
         known = self._known.get(entry.name)

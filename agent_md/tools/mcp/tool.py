@@ -121,7 +121,7 @@ class McpTool:
             raise questions.pause
         if questions.refused is not None:
             raise CutOff(self._unasked(questions.refused, again=again))
-        text = text_of(result)
+        text = text_of(result, self._servers.redacted)
         if result.isError:
             raise ToolError(text or f"{self.name} failed")
         return text
@@ -132,7 +132,7 @@ class McpTool:
             if again
             else f"it was not asked, because {self.name} is not declared `idempotent` in the MCP file, and so is not called again"
         )
-        return f"the MCP server {self.server} asked {one_line(question, 500)!r}: {why}; the server was told `cancel`"
+        return f"the MCP server {self.server} asked {one_line(self._servers.redacted(question), 500)!r}: {why}; the server was told `cancel`"
 
 
 def _outline(parameters: dict[str, Any]) -> dict[str, Any]:
