@@ -72,6 +72,11 @@ class McpServer:
         """The environment variables that it is given values of, by name."""
         return tuple(dict.fromkeys(name for text in self._texts() for name in variables(text)))
 
+    @property
+    def place(self) -> tuple[str, ...]:
+        """What says which program is started where, or which address is asked: all but what that is given."""
+        return *filter(None, (self.command, self.url)), *self.args, *filter(None, (self.cwd, self.env_file))
+
     def is_idempotent(self, tool: str) -> bool:
         """Whether the file declares that a call of this tool may be made twice."""
         return self.idempotent is None or tool in self.idempotent
@@ -98,8 +103,7 @@ class McpServer:
         )
 
     def _texts(self) -> Iterable[str]:
-        yield from filter(None, (self.command, self.cwd, self.url, self.env_file))
-        yield from self.args
+        yield from self.place
         yield from (value for _, value in (*self.env, *self.headers))
 
 

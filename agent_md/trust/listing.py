@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from agent_md.agents.mcp_file import McpServer, read_mcp_file
+from agent_md.agents.mcp_values import variables as mcp_variables
 from agent_md.agents.placeholders import variables
 from agent_md.agents.registry import Registry
 from agent_md.agents.spec import AgentSpec, Trigger
 from agent_md.errors import ConfigInvalid, UsageError
+from agent_md.redaction import Redactor, is_secret_name
 from agent_md.settings import Settings
 from agent_md.trust.addresses import host_is_users, model_item
 from agent_md.trust.items import Item, Kind
@@ -22,6 +26,8 @@ __all__ = ["items_of_agent", "items_of_workspace", "list_items", "mcp_item", "pa
 
 _PLACES = ("agents_dir", "tools_dir", "skills_dir", "mcp_config", "prices")
 _STATE = ("state_dir", "database")
+_USER_OF_ADDRESS = re.compile(r"(?<=://)[^/@\s]*@")
+"""Name and password in an address."""
 
 
 def list_items(settings: Settings, registry: Registry) -> list[Item]:
@@ -86,6 +92,10 @@ def _dotenv(settings: Settings) -> Mapping[str, str]:
         return {}
 
 
+def _environ(settings: Settings) -> dict[str, str]:
+    return {**_dotenv(settings), **settings.environ}
+
+
 # An agent
 
 
@@ -93,10 +103,9 @@ def items_of_agent(spec: AgentSpec, settings: Settings) -> list[Item]:
     """What the agent would do; nothing for one that is disabled."""
     if not spec.enabled:
         return []
-    environ = {**_dotenv(settings), **settings.environ}
-    asked = model_item(spec, settings, environ)
+    asked = model_item(spec, settings, _environ(settings))
     found = [] if asked is None else [asked]
-    found += [item for server in _servers(spec, settings) for item in _of_server_entry(spec.name, server)]
+    found += [item for server in _servers(spec, settings) for item in _of_server_entry(spec.name, server, settings)]
     return found + [Item(spec.name, kind, text) for kind, text in dict.fromkeys(_of_agent(spec, settings))]
 
 
@@ -166,19 +175,29 @@ def _servers(spec: AgentSpec, settings: Settings) -> Iterator[McpServer]:
                 yield file.get(name)
 
 
-def _of_server_entry(agent: str, server: McpServer) -> Iterator[Item]:
-    yield mcp_item(agent, server)
+def _of_server_entry(agent: str, server: McpServer, settings: Settings) -> Iterator[Item]:
+    yield mcp_item(agent, server, settings)
     for name in server.variables:
         yield Item(agent, Kind.ENVIRONMENT, f"${{{name}}} to the MCP server {server.name}")
 
 
-def mcp_item(agent: str | None, server: McpServer) -> Item:
-    """What starting or asking an MCP server is: its command or address, and all else that its entry has."""
+def mcp_item(agent: str | None, server: McpServer, settings: Settings) -> Item:
+    """What starting or asking an MCP server is: its command or address with the variables of this moment, and all else
+    that its entry has. Values of secrets are not shown."""
     given = [name for name, _ in (*server.env, *server.headers)]
     given += [f"cwd {server.cwd}"] if server.cwd else []
     given += [f"the file {server.env_file}"] if server.env_file else []
     text = f"{server.name}: {server.in_words()}" + (f", with {', '.join(given)}" if given else "")
-    return Item(agent, Kind.MCP, text, server.digest)
+    if not any(map(mcp_variables, server.place)):
+        return Item(agent, Kind.MCP, text, server.digest)
+    try:
+        filled = server.filled(environ := _environ(settings), settings.workspace, settings.home).place
+    except ConfigInvalid:  # a variable is missing: it cannot be started
+        return Item(agent, Kind.MCP, text, server.digest)
+    masked = {name: f"[secret {name}]" if is_secret_name(name) else value for name, value in environ.items()}
+    shown = " ".join(server.filled(masked, settings.workspace, settings.home).place)
+    shown = _USER_OF_ADDRESS.sub("", Redactor(settings.secrets(lenient=True)).text(shown))
+    return Item(agent, Kind.MCP, f"{text} (now {shown})", json.dumps([server.digest, *filled]))
 
 
 # Paths

@@ -145,13 +145,14 @@ class WorkspaceTrust:
             )
 
     def require_server(self, server: McpServer) -> None:
-        """Raises Untrusted if the MCP server, as its entry is now, was allowed to no agent: it is looked up again while
-        executions go on."""
+        """Raises Untrusted if the MCP server, as its entry and the variables in it are now, was allowed to no agent: both
+        are looked up again while executions go on."""
         if self.by_environment:
             return
+        settings = self._settings()
         granted, agents = self._granted() or frozenset(), self._record.agents(self._workspace, os.geteuid())
-        if not any(mcp_item(agent, server).digest in granted for agent in agents):
-            raise self.untrusted([mcp_item(None, server)], f"the MCP server {server.name}")
+        if not any(mcp_item(agent, server, settings).digest in granted for agent in agents):
+            raise self.untrusted([mcp_item(None, server, settings)], f"the MCP server {server.name}")
 
     def permits_path(self, agent: str, path: Path, writable: bool) -> bool:
         """Whether a declared path of the agent may lead to this one: a link may have been changed since the agent was

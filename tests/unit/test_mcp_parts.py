@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
-from agent_md.agents.mcp_file import McpFile, parse_mcp_file, read_mcp_file
+from agent_md.agents.mcp_file import McpFile, McpServer, parse_mcp_file, read_mcp_file
 from agent_md.agents.mcp_names import MOST_CHARACTERS, fits_tool, is_all_of, of_server, prefix, public_name
 from agent_md.agents.mcp_values import expanded, variables
 from agent_md.agents.rules import Match, RuleInvalid, match, parse_rule
 from agent_md.assembly import Assembly
-from agent_md.errors import ConfigInvalid
+from agent_md.errors import ConfigInvalid, Untrusted
 from agent_md.settings import load_settings
 from agent_md.tools.mcp.declared import LARGEST, MOST_TOOLS, declared_tools
 from agent_md.tools.mcp.messages import LONGEST_MESSAGE, MOST_VALUES, Incoming, ServerFault, ValueCount
 from agent_md.tools.mcp.server_log import LARGEST as LARGEST_LOG
 from agent_md.tools.mcp.server_log import ServerLog
+from agent_md.tools.mcp.servers import McpServers, Surroundings
+from agent_md.tools.threads import ToolThreads
 
 FILE = Path("mcp.json")
 ENVIRON = {"A": "1", "SOME_ID": "2", "EMPTY": "", "DOLLAR": "${A}"}
@@ -281,3 +283,18 @@ def test_secrets_in_the_file_of_variables_of_a_server_are_known_as_they_are_now(
         assert mcp.secrets() == {"a_API_TOKEN": value}
     (tmp_path / "a.env").write_text("no variable")
     assert mcp.secrets() == {}
+
+
+def test_a_server_that_is_not_allowed_at_the_moment_of_its_start_is_not_started(tmp_path: Path) -> None:
+    def refuse(entry: McpServer) -> None:
+        raise Untrusted(f"{entry.name} leads elsewhere now")
+
+    def no_log(server: str) -> Any:
+        raise AssertionError("it was started")
+
+    threads = ToolThreads(lambda: None)
+    servers = McpServers(Surroundings(tmp_path, tmp_path, dict, no_log, str, permit=refuse), threads)
+    entry = McpServer("a", command="touch", args=(str(tmp_path / "started"),))
+    assert "leads elsewhere now" in str(servers.listed([entry])["a"].failure)
+    servers.close()
+    assert not (tmp_path / "started").exists()

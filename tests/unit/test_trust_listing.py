@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from agent_md.agents.mcp_file import read_mcp_file
 from agent_md.agents.registry import scan
 from agent_md.cli.views.screen import Screen
 from agent_md.cli.views.trust_list import trust_lines
+from agent_md.errors import Untrusted
 from agent_md.settings import Settings, load_settings
 from agent_md.trust.items import Item, Kind
 from agent_md.trust.listing import list_items
+from agent_md.trust.workspace_trust import WorkspaceTrust
 
 
 class Place:
@@ -137,6 +140,40 @@ def test_variables_of_mcp_servers_are_named(place: Place) -> None:
         ("mcp", "web: https://a.example/mcp, with Authorization"),
         ("environment", "${TOKEN} to the MCP server web"),
     ]
+
+
+def test_another_value_of_a_variable_in_the_place_of_an_mcp_server_is_another_item(place: Place) -> None:
+    place.agent("mcp: [web, run]")
+    (place.folder / "agents/_config/mcp-servers.json").write_text(
+        '{"web": {"url": "https://${HOST}/mcp", "headers": {"Authorization": "${TOKEN}"}},'
+        ' "run": {"command": "a", "args": ["${DB_URL}", "${PASSWORD}"]}}'
+    )
+    given = {"HOST": "a.example", "TOKEN": "abcdefgh", "DB_URL": "db://me:pw1@b/c", "PASSWORD": "short"}
+
+    def items(**changed: str) -> list[Item]:
+        return [item for item in place.items(given | changed) if item.kind is Kind.MCP]
+
+    web, run = items()
+    assert web.text == "web: https://${HOST}/mcp, with Authorization (now https://a.example/mcp)"
+    assert run.text == "run: a ${DB_URL} ${PASSWORD} (now a db://b/c [secret PASSWORD])"
+    assert items(TOKEN="another-one") == [web, run]
+    assert items(HOST="evil.example")[0].digest != web.digest
+    assert items(PASSWORD="other")[1].digest != run.digest
+
+
+def test_a_server_whose_address_has_another_value_than_was_allowed_is_not_asked(place: Place) -> None:
+    place.agent("mcp: [web]")
+    file = place.folder / "agents/_config/mcp-servers.json"
+    file.write_text('{"web": {"url": "https://${HOST}/mcp"}}')
+    record = {"XDG_STATE_HOME": str(place.home / "state")}
+    now = place.settings({"HOST": "a.example", **record})
+    trust = WorkspaceTrust(lambda: now, lambda: scan(now.agents_dir, now.workspace, now.defaults))
+    trust.grant(trust.items())
+    (server,) = read_mcp_file(file).servers.values()
+    trust.require_server(server)
+    now = place.settings({"HOST": "evil.example", **record})
+    with pytest.raises(Untrusted, match=r"evil\.example"):
+        trust.require_server(server)
 
 
 CONFIG = [

@@ -47,6 +47,8 @@ class Surroundings:
     redacted: Callable[[str], str]
     heard: Callable[[str, Sequence[DeclaredTool]], None] = lambda server, tools: None
     """Gets what a server named, each time that it does."""
+    permit: Callable[[McpServer], None] = lambda entry: None
+    """Raises UsageError for a server that must not be started or reached as its entry and the variables are now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +237,7 @@ class McpServers:
         ) -> ClientSession:
             environ = around.environ()
             filled = entry.filled(environ, around.workspace, around.home)
+            around.permit(entry)
             if filled.url is not None:
                 return await _over_http(stack, filled, died, options)
             server_log = ServerLog(around.open_log(entry.name), around.redacted)

@@ -52,6 +52,7 @@ class McpWorkspace:
             open_log=lambda server: open_log(self.log_of(server)),
             redacted=lambda text: self._redactor().text(text),
             heard=heard,
+            permit=permit,
         )
         self._servers = McpServers(around, threads)
 
