@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -146,10 +147,23 @@ def _python_folders() -> tuple[Path, ...]:
     program = Path(sys.executable)
     while program.is_symlink():
         program = program.parent / os.readlink(program)
-        folders |= {program.parent.parent: None, Path(os.path.normpath(program.parent.parent)): None}
+        around = program.parent.parent
+        seen = (
+            (program, Path(os.path.normpath(program)))
+            if _is_of_user(around)
+            else (around, Path(os.path.normpath(around)))
+        )
+        folders |= dict.fromkeys(seen)
     folders |= {Path(os.path.realpath(folder)): None for folder in tuple(folders)}
     folders[Path(agent_md.__file__).parent] = None
     return tuple(folder for folder in folders if folder != Path("/"))
+
+
+def _is_of_user(folder: Path) -> bool:
+    """Whether the folder holds a home folder, or lies right in one, as `~/.local` does: more than an interpreter is there."""
+    folder = Path(os.path.realpath(folder))
+    homes = {Path(os.path.realpath(home)) for home in (Path.home(), pwd.getpwuid(os.getuid()).pw_dir)}
+    return any(home.is_relative_to(folder) or folder.parent == home for home in homes)
 
 
 @lru_cache(maxsize=8)
