@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 # How many at once: tests/conftest.py.
-PYTEST := $(BIN)/pytest --numprocesses=auto
+PYTEST := $(BIN)/pytest --numprocesses=auto --dist=loadgroup
 
 # What releases are made with, apart from what the project is developed with.
 RELEASE := .venv/release

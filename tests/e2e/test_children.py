@@ -151,7 +151,8 @@ def all_three(server: Server, root: int) -> list[dict[str, Any]]:
 
 def test_the_stream_of_the_root_tells_of_its_children(served: tuple[AgentFolder, Server]) -> None:
     folder, server = served
-    folder.file("right.txt")
+    for name in ("left", "right", "own"):
+        folder.file(f"{name}.txt")
     root = run(server.client, agent="coordinator")
     all_three(server, root)
     with server.client.stream(f"/executions/{root}/stream") as events:

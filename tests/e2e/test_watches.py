@@ -20,6 +20,8 @@ from tests.support.server import Server
 from tests.support.snapshots import Snapshot
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.xdist_group("watches")  # what they share takes long to make: once, in one process
+
 HEAD = "Files that you watch were changed:\n"
 
 

@@ -34,6 +34,8 @@ from tests.support.server import Client, Server, respond, run
 from tests.support.trusting import TRUSTING
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.xdist_group("ways to start")  # what they share takes long to make: once, in one process
+
 WRITE = call("file_write", path="box/written.txt", content="x")
 READ = call("file_read", path="box/there.txt")
 CALLING = {"calls": [call("run_agent", agent_name="called")]}
