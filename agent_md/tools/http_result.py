@@ -35,7 +35,8 @@ def result_text(fetched: Fetched, shown_as: str, redactor: Redactor, most: int, 
     if fetched.not_followed is not None:
         head.append(f"[The redirect was not followed: {fetched.not_followed}.]")
     body = read_body(fetched.body, fetched.headers, unpacked, fetched.broken)
-    text, notes = _shown(body, media_type(fetched.headers), shown_as)
+    kind = media_type({"Content-Type": redactor.text(fetched.headers.get("Content-Type", ""))})
+    text, notes = _shown(body, kind, shown_as)
     if body.broken is not None:
         notes.append(f"Not the whole body: {body.broken}.")
     begin = redactor.text("\n".join(head))
