@@ -13,7 +13,7 @@ from agent_md.isolation.process import IsolatedProcess, LineTooLong
 from agent_md.sdk import CallContext, Pause, checked_request
 from agent_md.tools.base import CutOff
 from agent_md.tools.forbidden import real_path
-from agent_md.tools.results import one_line
+from agent_md.tools.results import one_line, storable
 from agent_md.tools.sandboxed_protocol import (
     LINE_BYTES,
     answer_json,
@@ -62,7 +62,7 @@ def read_message(process: IsolatedProcess, tool: str) -> dict[str, Any]:
         raise CutOff(f"the sandboxed process of {tool} wrote a line of more than {LINE_BYTES} bytes") from None
     except ValueError as error:
         raise CutOff(f"the sandboxed process of {tool} wrote what is no message: {one_line(str(error), 200)}") from None
-    said = one_line(process.last_output(), 500)
+    said = " ".join(storable(process.last_output()).split())  # not cut again: secrets are taken out later
     raise CutOff(f"the sandboxed process of {tool} ended without a result" + (f": {said}" if said else ""))
 
 

@@ -13,6 +13,7 @@ from agent_md.executions.calls import StepRecord
 from agent_md.executions.requests import Answer
 from agent_md.executions.states import RequestKind
 from agent_md.isolation.process import LineTooLong
+from agent_md.redaction import Redactor
 from agent_md.sdk import Context, Pause, RequestDenied
 from agent_md.tools.base import CutOff
 from agent_md.tools.sandboxed_calls import serve_call
@@ -22,7 +23,8 @@ from agent_md.tools.steps import Strand
 class Lines:
     """A process that says these lines, whatever it is told."""
 
-    def __init__(self, *lines: bytes | dict[str, Any]) -> None:
+    def __init__(self, *lines: bytes | dict[str, Any], output: str = "its last words") -> None:
+        self._output = output
         self._lines = [line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines]
         self.told: list[Any] = []
 
@@ -36,7 +38,7 @@ class Lines:
         self.told.append(json.loads(line))
 
     def last_output(self) -> str:
-        return "its last words"
+        return self._output
 
 
 class Call:
@@ -133,6 +135,13 @@ def test_strands_are_known_by_their_number() -> None:
 def test_what_is_no_message_ends_the_call(line: bytes, text: str) -> None:
     with pytest.raises(CutOff, match=text):
         serve_call(Lines(line), Call(), "it")  # type: ignore[arg-type]
+
+
+def test_what_a_process_wrote_last_is_told_whole_so_that_a_secret_in_it_is_found() -> None:
+    secret = "canary-abcdefgh-1234567"
+    with pytest.raises(CutOff) as raised:
+        serve_call(Lines(b"", output="a" * 485 + secret), Call(), "it")  # type: ignore[arg-type]
+    assert "canary" not in Redactor({"CANARY_TOKEN": secret}).text(str(raised.value))
 
 
 def test_the_end_of_a_call_is_that_of_the_tool() -> None:
