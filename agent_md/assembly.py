@@ -284,17 +284,20 @@ class Assembly:
         from agent_md.isolation.process import Isolation
         from agent_md.isolation.proxy import OutboundProxy
         from agent_md.tools.forbidden import real_path
+        from agent_md.tools.sandboxed_leftovers import Leftovers
         from agent_md.tools.sandboxed_view import view_of
 
         limits, settings = spec.sandbox or SandboxSettings(), self.settings
         environ = settings.environment()
         networked = writable and spec.allow_hosts
+        files = self.sandbox(spec)
         return Isolation(
-            view_of(self.sandbox(spec), settings.tools_dir, writable=writable),
+            view_of(files, settings.tools_dir, writable=writable),
             real_path(settings.workspace),
             {name: environ[name] for name in limits.environment if name in environ},
             limits.memory_mb * 2**20,
             OutboundProxy(spec.allow_hosts, self._private_hosts) if networked else None,
+            Leftovers(files).set_aside if writable else None,
         )
 
     def _http_access(self, spec: AgentSpec) -> HttpAccess:

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,13 +33,14 @@ class LineTooLong(Exception):
 @dataclass(frozen=True, slots=True)
 class Isolation:
     """What an isolated process is given: files, a current folder, variables and no others, addresses of memory for each
-    process, and a proxy to hosts where there is one."""
+    process, and a proxy to hosts where there is one. `look_after` is called when the process has ended."""
 
     view: View
     folder: Path
     environment: Mapping[str, str] = field(default_factory=dict)
     memory_bytes: int = MEMORY_BYTES
     proxy: OutboundProxy | None = None
+    look_after: Callable[[], None] | None = None
 
 
 class IsolatedProcess:
@@ -47,6 +48,7 @@ class IsolatedProcess:
 
     def __init__(self, isolation: Isolation) -> None:
         self._isolation = isolation
+        self._look_after = isolation.look_after
         self._lock = threading.Lock()
         self._ended = False
         self._process: subprocess.Popen[bytes] | None = None
@@ -145,7 +147,7 @@ class IsolatedProcess:
         self._open.close()
 
     def close(self) -> None:
-        """Ends it and frees what it had. On the thread that started it."""
+        """Ends it and frees what it had. On the thread that started it. Raises what `look_after` raises."""
         self.end()
         if self._process is None:
             return
@@ -155,6 +157,9 @@ class IsolatedProcess:
             if pipe is not None:
                 with suppress(OSError):
                     pipe.close()
+        look_after, self._look_after = self._look_after, None
+        if look_after is not None:
+            look_after()
 
     def _read_output(self) -> None:
         """Lets it out where the output of tools goes, so that the process is not held up by it."""

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from agent_md.tools.user_files import VERSION_CONTROL, UserFiles
 
-__all__ = ["Forbidden", "ForbiddenPlaces", "real_path"]
+__all__ = ["SIDE_FILES", "Forbidden", "ForbiddenPlaces", "real_path"]
 
-_SIDE_FILES = ("", "-wal", "-shm", "-journal")
+SIDE_FILES = ("", "-wal", "-shm", "-journal")
 _SYSTEM = ("proc", "sys", "dev")
 """Folders at the top that show the system instead of files."""
 _MEMORY = ("dev", "shm")
@@ -39,7 +39,7 @@ class Forbidden:
         """The places as they are now, links followed: an agent file may live elsewhere and be linked to."""
         agents = real_path(self.agents_dir)
         linked = [(link.name, real_path(Path(link.path))) for link in _files_below(agents) if link.is_symlink()]
-        databases = [Path(f"{real_path(file)}{suffix}") for file in self.files for suffix in _SIDE_FILES]
+        databases = [Path(f"{real_path(file)}{suffix}") for file in self.files for suffix in SIDE_FILES]
         folders = (self.agents_dir / "_config", *self.folders, *self.of_user.folders())
         return ForbiddenPlaces(
             agents=(agents, *(target for _, target in linked)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, cast
 
 from agent_md.errors import InvalidArguments, ToolError
@@ -12,7 +13,7 @@ from agent_md.executions.json_values import is_too_deep
 from agent_md.isolation.bubblewrap import isolation_problem
 from agent_md.isolation.process import IsolatedProcess, Isolation
 from agent_md.python_command import python_command
-from agent_md.sdk import current_call
+from agent_md.sdk import Pause, StepUnknown, current_call
 from agent_md.tools.base import CutOff, Plan, Tool, ToolOptions
 from agent_md.tools.langchain_schema import Arguments
 from agent_md.tools.last_good_modules import LastGoodModules
@@ -99,10 +100,20 @@ class ToolSandbox:
         try:
             self._begin(process, request, request["tool"])
             return serve_call(process, call, request["tool"])
-        except CutOff:
-            if process.ended:
-                return ""  # nobody waits for it any more
+        except Pause:
+            with suppress(ToolError):  # logged, and told when it has run again with the answer
+                process.close()
             raise
+        except (CutOff, StepUnknown) as error:
+            is_waited_for = not (process.ended and isinstance(error, CutOff))
+            try:
+                process.close()
+            except ToolError as found:  # what is unknown stays so
+                if is_waited_for:
+                    raise type(error)(f"{error}; {found}") from error
+            if is_waited_for:
+                raise
+            return ""
         finally:
             process.close()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent_md.errors import ToolError
@@ -12,7 +13,7 @@ from agent_md.tools.forbidden import ForbiddenPlaces, real_path
 from agent_md.tools.path_sandbox import Root, Sandbox
 from agent_md.tools.user_files import VERSION_CONTROL
 
-__all__ = ["view_of"]
+__all__ = ["forbidden_names", "view_of"]
 
 _SEARCH_LIMIT = 200_000
 """Entries looked through for what must not be seen."""
@@ -50,33 +51,46 @@ def _check_homes(root: Root, places: ForbiddenPlaces) -> None:
 
 
 def _hidden(roots: list[Root], places: ForbiddenPlaces) -> Iterator[Path]:
+    for path, is_closed in forbidden_names(roots, places):
+        if not is_closed and not os.path.islink(path):  # what a link leads to counts, by its own place
+            yield Path(path)
+
+
+def forbidden_names(roots: Sequence[Root], places: ForbiddenPlaces) -> Iterator[tuple[str, bool]]:
+    """What is forbidden in the roots by its name or place, links too, and what cannot be looked through.
+
+    Of what cannot be looked through the second value is True. What is in a forbidden folder is left out. Raises
+    ToolError for more files than can be looked through.
+    """
     around = [folder for folder in places.agents if any(root.path.is_relative_to(folder) for root in roots)]
     exact = {str(path) for path in (*places.folders, *places.files, *places.agents) if path not in around}
     agents = tuple(f"{folder}{os.sep}" for folder in around)
     left = _SEARCH_LIMIT
-    folders = [os.fspath(root.path) for root in roots if root.path.is_dir()]
+    folders = deque(os.fspath(root.path) for root in roots if root.path.is_dir())
     seen: set[str] = set()
     while folders:
-        folder = folders.pop()
+        folder = folders.popleft()
         if folder in seen:
             continue
         seen.add(folder)
-        for entry in _entries(folder):
+        entries = _entries(folder)
+        if entries is None:
+            yield folder, True
+            continue
+        for entry in entries:
             left -= 1
             if left < 0:
                 raise ToolError(
                     f"the paths of this agent hold more than {_SEARCH_LIMIT} files, too many to look through for those "
                     "that a sandbox must not show; declare fewer of them under `paths`"
                 )
-            if entry.is_symlink():  # what it leads to counts, by its own place
-                continue
-            if _is_hidden(entry, exact, agents, places):
-                yield Path(entry.path)
+            if _is_forbidden(entry, exact, agents, places):
+                yield entry.path, False
             elif entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
 
 
-def _is_hidden(entry: os.DirEntry[str], exact: set[str], agents: tuple[str, ...], places: ForbiddenPlaces) -> bool:
+def _is_forbidden(entry: os.DirEntry[str], exact: set[str], agents: tuple[str, ...], places: ForbiddenPlaces) -> bool:
     """As `places.forbid`, which takes long for many names."""
     if not entry.name.isascii():
         path = Path(entry.path)
@@ -87,9 +101,12 @@ def _is_hidden(entry: os.DirEntry[str], exact: set[str], agents: tuple[str, ...]
     return name.endswith(".md") and entry.path.startswith(agents)
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
+def _entries(folder: str) -> list[os.DirEntry[str]] | None:
+    """None for a folder that is there and cannot be read."""
     try:
         with os.scandir(folder) as found:
             return list(found)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError:
+        return None

@@ -251,6 +251,45 @@ def _writes(fd):
         assert text in (found.result or ""), found.result
 
 
+PLANTING = '''
+import os
+from agent_md.sdk import request_confirmation, tool_options
+
+@tool
+@tool_options(timeout=4)
+def plant(folder: str, end: str) -> str:
+    """Creates what git obeys."""
+    os.makedirs(folder + "/.git")  # it must be gone when this runs again
+    open(folder + "/.git/config", "w").close()
+    if end == "asks":
+        request_confirmation("Sure?")
+    if end == "dies":
+        os._exit(3)
+    if end == "stays":
+        while True:
+            pass
+    return "done"
+'''
+
+
+def test_it_leaves_no_name_that_file_tools_refuse(work: Workspace) -> None:
+    work.tools(PLANTING)
+    (work.folder / "deep").mkdir()
+    work.agent("tools: [kit]\nsandbox: true")
+    ends = ("returns", "asks", "dies", "stays")
+    work.script(*(turn(call("plant", folder=f"deep/{end}", end=end)) for end in ends), "Done.")
+    work.start()
+    assert not list(work.folder.rglob(".git"))
+    work.answer()
+    work.check_succeeded()
+    calls = work.calls()
+    assert [found.outcome for found in calls] == [CallOutcome.FAILED] * 2 + [CallOutcome.UNKNOWN] * 2
+    for found in calls[:3]:
+        assert ".git is now named from-sandbox-" in (found.result or "")
+    until(lambda: not list(work.folder.rglob(".git")))
+    assert len(list(work.folder.rglob("from-sandbox-*/config"))) == 5
+
+
 HOLDING = '''
 import fcntl
 import os
