@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.agent_folder import AgentFolder
-from tests.support.hostile_repository import Listener, clone, everything_below
+from tests.support.hostile_repository import Listener, clone, everything_below, write_queued_agent
 from tests.support.trusting import UNTRUSTED
 
 READING = {
@@ -118,8 +118,10 @@ def test_also_a_trusted_one_does_not_bring_its_own_queue(hostile: tuple[AgentFol
     assert (shown.code, "execution 1 of queued: queued, goes on by itself" in shown.out) == (2, True), shown
     assert not (tmp_path / "outside/x").exists()
     assert folder.cli("trust", "--adopt-state", "--yes", env=user).code == 0
-    folder.cli("resume", "--all", env=user)
-    assert (tmp_path / "outside/x").exists(), "what was attempted works once it is taken over"
+    write_queued_agent(folder, tmp_path / "outside")
+    assert folder.cli("trust", "--yes", env=user).code == 0
+    resumed = folder.cli("resume", "--all", env=user)
+    assert (tmp_path / "outside/x").exists(), f"what was attempted works once all of it is trusted; {resumed}"
 
 
 @pytest.mark.parametrize("linked", [".agentmd", ".agentmd/agentmd.db"])

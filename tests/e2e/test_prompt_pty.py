@@ -443,7 +443,7 @@ class TestEditing:
         with program("confirm", env={"TERM": "dumb", "VISUAL": "false", "EDITOR": None}) as terminal:
             terminal.expect(QUESTION)
             terminal.send_line("e")
-            terminal.expect("Type the new text; several lines have to come at once.")
+            terminal.expect("as it is.\n  ")
             terminal.send_line('{"path": "b.txt"}')
             terminal.expect('? Confirm file_delete {"path": "b.txt"} [y/N]: ')
             terminal.send_line("y")

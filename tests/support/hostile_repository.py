@@ -77,17 +77,22 @@ def clone(folder: Path) -> Iterator[tuple[AgentFolder, Listener]]:
 
 def _commit_state(made: AgentFolder, outside: Path) -> None:
     """A store in which an execution is queued that will write outside of the workspace."""
-    made.agent(
-        "queued",
-        [{"calls": [call("ask_user", question="Go on?")]}, {"calls": [call("file_write", path="out/x", content="x")]}],
-        f"auto_approve: all\npaths: {{out: '{outside}'}}",
-    )
+    write_queued_agent(made, outside)
     assert made.cli("run", "queued").code == 3
     assert made.cli("respond", "1", "--text", "yes", "--no-wait").code == 0
     unmark(made)
     (made.path / "agents/queued.md").unlink()
     shutil.rmtree(made.path / ".out")
     (made.path / ".out").mkdir()
+
+
+def write_queued_agent(made: AgentFolder, outside: Path) -> None:
+    """The agent of the queued execution, which the repository does not contain."""
+    made.agent(
+        "queued",
+        [{"calls": [call("ask_user", question="Go on?")]}, {"calls": [call("file_write", path="out/x", content="x")]}],
+        f"auto_approve: all\npaths: {{out: '{outside}'}}",
+    )
 
 
 def unmark(made: AgentFolder) -> None:
