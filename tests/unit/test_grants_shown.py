@@ -96,10 +96,10 @@ def test_a_call_names_the_grant_by_which_it_runs() -> None:
     )
 
 
-def test_an_answer_says_what_it_allows_from_now_on() -> None:
+def test_an_answer_says_what_else_it_allows() -> None:
     value = {"approved": True, "reason": "fine", "remember": {"rule": "t(x)", "scope": "agent", "until": "8h"}}
     assert decision_text(replace(CONFIRM, answer=_answer(value))) == (
-        "approved by cli:ann and t(x) from now on (grant 3): fine"
+        "approved by cli:ann and t(x) in all executions of the agent for 8h (grant 3): fine"
     )
 
 

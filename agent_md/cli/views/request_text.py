@@ -12,6 +12,7 @@ from agent_md.cli.views.call_text import call_line, shown_json
 from agent_md.cli.views.hanging_indent import paragraph
 from agent_md.cli.views.short_json import short_json
 from agent_md.cli.views.times import time_of_day
+from agent_md.executions.grants import GrantScope
 from agent_md.executions.requests import Answer, Request
 from agent_md.executions.states import Drift, Outcome, RequestKind, RequestSource
 from agent_md.visible_text import one_line, visible
@@ -130,9 +131,19 @@ def decision_text(request: Request) -> str:
 
 
 def _remembered(answer: Answer) -> str:
-    """What was allowed from now on with an approval."""
-    remember = answer.value.get("remember")
-    return "" if remember is None else f" and {one_line(remember['rule'])} from now on (grant {answer.grant_id})"
+    """What else was allowed with an approval, where, and for how long."""
+    if (remember := answer.value.get("remember")) is None:
+        return ""
+    where = _GRANTED_IN[GrantScope(remember["scope"])]
+    end = "without an end" if remember["until"] == "never" else f"for {one_line(remember['until'])}"
+    return f" and {one_line(remember['rule'])} in {where} {end} (grant {answer.grant_id})"
+
+
+_GRANTED_IN = {
+    GrantScope.EXECUTION: "this execution",
+    GrantScope.SESSION: "this session",
+    GrantScope.AGENT: "all executions of the agent",
+}
 
 
 def withdrawn(request: Request, zone: tzinfo | None = None) -> RenderableType:
