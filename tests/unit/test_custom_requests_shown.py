@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from agent_md.cli.views.request_text import listed, summary, unasked
+from agent_md.cli.views.listed_request import listed
 from agent_md.cli.views.short_json import short_json
 from agent_md.cli.views.tables import PendingRow, pending_table
 from agent_md.cli.views.text_width import width_of
 from agent_md.executions.requests import Request
 from agent_md.executions.states import RequestKind
 from agent_md.visible_text import is_suspicious
+from agent_md.wording.request_text import summary, unasked
 from tests.support.rendering import lines_of
 from tests.support.samples import NOON, ask
 

@@ -10,7 +10,6 @@ import pytest
 
 from agent_md.cli.views.event_lines import called
 from agent_md.cli.views.grants import grant_text, grants_table, state_text
-from agent_md.cli.views.request_text import decision_text
 from agent_md.cli.views.text_width import width_of
 from agent_md.executions.execution import Event
 from agent_md.executions.grants import Grant, GrantEnd, GrantId, GrantScope
@@ -18,6 +17,7 @@ from agent_md.executions.ids import ExecutionId
 from agent_md.executions.requests import Answer
 from agent_md.executions.states import Drift, EventType, Outcome
 from agent_md.serialization import grant_json
+from agent_md.wording.request_text import decision_text
 from tests.support.prompt_program import CONFIRM
 from tests.support.rendering import lines_of
 

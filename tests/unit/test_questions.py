@@ -12,16 +12,17 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from agent_md.cli.views.hanging_indent import Verbatim
+from agent_md.cli.views.listed_request import withdrawn
 from agent_md.cli.views.question_keys import Command
 from agent_md.cli.views.questions import QuestionText, question_texts
 from agent_md.cli.views.rendering import rendered
 from agent_md.cli.views.request_details import everything
-from agent_md.cli.views.request_text import decision_text, remaining, summary, withdrawn
 from agent_md.cli.views.screen import PLAIN, Screen
 from agent_md.cli.views.text_width import width_of
 from agent_md.executions.requests import Answer, Preview, Request
 from agent_md.executions.states import Drift, Outcome, RequestKind
 from agent_md.visible_text import one_line
+from agent_md.wording.request_text import decision_text, remaining, summary
 from tests.support.samples import NOON, answered, ask, guard
 from tests.support.structured import option, question
 

@@ -15,7 +15,6 @@ from agent_md.cli.drive.event_follower import EventFollower
 from agent_md.cli.drive.run_output import choose_output
 from agent_md.cli.option_values import LinesOption, QuietOption, execution_number
 from agent_md.cli.terminal.output import note, say
-from agent_md.cli.views.request_text import decision_text, drift_text, summary
 from agent_md.errors import NeverAsked, SeveralOpen, UsageError
 from agent_md.executions.execution import Claim, Execution
 from agent_md.executions.grants import DEFAULT_UNTIL, NEVER, GrantScope
@@ -26,6 +25,7 @@ from agent_md.ports.store import NewAnswer
 from agent_md.runner.responding import not_shown, refuse_asked_again
 from agent_md.serialization import retraction_json
 from agent_md.visible_text import json_line, one_line
+from agent_md.wording.request_text import decision_text, drift_text, summary
 
 if TYPE_CHECKING:
     from agent_md.cli.asking.prompt import TerminalPrompt

@@ -14,7 +14,7 @@ from typing import Any
 
 from agent_md.agents.registry import Registry, scan
 from agent_md.cli.command_context import current_folder
-from agent_md.cli.views.request_text import asked_by, listed
+from agent_md.cli.views.listed_request import listed
 from agent_md.executions.execution import Execution
 from agent_md.executions.requests import Request
 from agent_md.ports.store import Store
@@ -22,6 +22,7 @@ from agent_md.settings import Settings, load_settings
 from agent_md.stores.sqlite.store import SqliteStore
 from agent_md.stores.workers import LockWorkers
 from agent_md.visible_text import one_line
+from agent_md.wording.request_text import asked_by
 
 __all__ = ["Candidate", "candidates"]
 

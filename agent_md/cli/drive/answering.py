@@ -18,7 +18,7 @@ from agent_md.cli.drive.stop_signals import Leaving, Left
 from agent_md.cli.exit_codes import WAITING
 from agent_md.cli.option_values import OnAsk
 from agent_md.cli.terminal.notices import Notices
-from agent_md.cli.views.request_text import asked_by, listed, summary, unasked, withdrawn
+from agent_md.cli.views.listed_request import listed, withdrawn
 from agent_md.errors import AnswerConflict, AnswerRefused
 from agent_md.executions.answers import POLICY
 from agent_md.executions.execution import Claim, Execution
@@ -26,6 +26,7 @@ from agent_md.executions.ids import ExecutionId
 from agent_md.executions.requests import Request
 from agent_md.executions.states import Outcome, RequestKind, RequestSource
 from agent_md.ports.store import NewAnswer, Store
+from agent_md.wording.request_text import asked_by, summary, unasked
 
 __all__ = ["POLL_S", "Answering", "StoreChanges"]
 

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from agent_md.cli.terminal.live_rows import NOWHERE, LiveArea
 from agent_md.cli.terminal.output import note, say
-from agent_md.cli.views.call_text import long_texts
 from agent_md.cli.views.event_lines import RunView, cut_text, header
 from agent_md.cli.views.money import dollars
 from agent_md.cli.views.questions import contents, question_texts
 from agent_md.cli.views.rendering import rendered
-from agent_md.cli.views.request_text import decision_text, summary
 from agent_md.cli.views.screen import Screen
 from agent_md.executions.execution import Event, Execution
 from agent_md.executions.requests import Request
@@ -22,6 +20,8 @@ from agent_md.executions.states import Drift, EventType, RequestKind
 from agent_md.process.standard_streams import person
 from agent_md.serialization import request_json, run_event_line
 from agent_md.visible_text import counted, json_line, one_line, visible
+from agent_md.wording.call_text import long_texts
+from agent_md.wording.request_text import decision_text, summary
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

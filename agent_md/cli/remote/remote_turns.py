@@ -17,7 +17,7 @@ from agent_md.cli.exit_codes import CUT
 from agent_md.cli.remote.remote_details import RemoteDetails
 from agent_md.cli.remote.remote_output import RemoteOutput
 from agent_md.cli.terminal.notices import Notices
-from agent_md.cli.views.request_text import listed, summary
+from agent_md.cli.views.listed_request import listed
 from agent_md.client.interrupts import as_request
 from agent_md.client.sessions import Interrupt, RemoteSession, SessionsClient
 from agent_md.client.turn_texts import TurnTexts
@@ -26,6 +26,7 @@ from agent_md.errors import RequestRefused
 from agent_md.executions.requests import Request
 from agent_md.executions.sessions import SessionStatus
 from agent_md.visible_text import one_line
+from agent_md.wording.request_text import summary
 
 __all__ = ["LeftWaiting", "RemoteTurns", "Stage"]
 

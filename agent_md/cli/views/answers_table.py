@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import TYPE_CHECKING
 
-from agent_md.cli.views.request_text import decision_text, listed
+from agent_md.cli.views.listed_request import listed
 from agent_md.cli.views.short_json import short_json
 from agent_md.cli.views.table_layout import Listing
 from agent_md.cli.views.times import date_time
 from agent_md.executions.given_answers import GivenAnswer
 from agent_md.visible_text import one_line
+from agent_md.wording.request_text import decision_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from agent_md.cli.views.call_text import call_line, shown_json
 from agent_md.cli.views.hanging_indent import Hanging
-from agent_md.cli.views.request_text import decision_text, summary
 from agent_md.cli.views.text_width import cut
 from agent_md.cli.views.times import time_of_day
 from agent_md.executions.execution import Event
 from agent_md.executions.requests import Preview, Request
 from agent_md.executions.states import CallOutcome, EventType, Outcome, Status
 from agent_md.visible_text import one_line, visible
+from agent_md.wording.call_text import call_line, shown_json
+from agent_md.wording.request_text import decision_text, summary
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult

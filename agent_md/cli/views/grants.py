@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import TYPE_CHECKING
 
-from agent_md.cli.views.request_text import drift_name
 from agent_md.cli.views.table_layout import Listing
 from agent_md.cli.views.times import date_time
 from agent_md.executions.grants import Grant, GrantEnd, GrantScope
 from agent_md.executions.states import Drift
 from agent_md.visible_text import one_line
+from agent_md.wording.request_text import drift_name
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any, assert_never
 from rich.padding import Padding
 from rich.text import Text
 
-from agent_md.cli.views.call_text import call_line, long_texts, shown_json, text_block
 from agent_md.cli.views.hanging_indent import Hanging, Verbatim, indented, paragraph
+from agent_md.cli.views.long_text_block import text_block
 from agent_md.cli.views.question_keys import Command, hint_lines
 from agent_md.cli.views.rendering import rendered
-from agent_md.cli.views.request_text import drift_text, remaining, repeat_reason, summary
 from agent_md.cli.views.screen import Screen
 from agent_md.cli.views.text_width import cut, width_of
 from agent_md.executions.requests import Preview, Request
 from agent_md.executions.states import Drift, RequestKind, RequestSource
 from agent_md.visible_text import counted, is_suspicious, one_line, visible
+from agent_md.wording.call_text import call_line, long_texts, shown_json
+from agent_md.wording.request_text import drift_text, remaining, repeat_reason, summary
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

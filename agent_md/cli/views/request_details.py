@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.padding import Padding
 
-from agent_md.cli.views.call_text import long_texts, sized_json, text_block
 from agent_md.cli.views.hanging_indent import indented, paragraph
+from agent_md.cli.views.long_text_block import text_block
 from agent_md.executions.requests import Request
 from agent_md.visible_text import one_line
+from agent_md.wording.call_text import long_texts, sized_json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from agent_md.agents.spec import AgentSpec, Trigger
+from agent_md.cli.views.listed_request import listed
 from agent_md.cli.views.money import dollars
-from agent_md.cli.views.request_text import drift_name, listed, remaining
 from agent_md.cli.views.table_layout import Listing
 from agent_md.cli.views.text_width import width_of
 from agent_md.cli.views.times import date_time
@@ -22,6 +22,7 @@ from agent_md.executions.spending import Refusal
 from agent_md.executions.states import Drift
 from agent_md.serialization import duration_text, hook_path
 from agent_md.visible_text import counted, one_line, visible
+from agent_md.wording.request_text import drift_name, remaining
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -22,8 +22,8 @@ from agent_md.cli.views.event_lines import (
     retracted,
 )
 from agent_md.cli.views.hanging_indent import paragraph
+from agent_md.cli.views.listed_request import listed
 from agent_md.cli.views.money import dollars
-from agent_md.cli.views.request_text import listed
 from agent_md.cli.views.times import date, date_time
 from agent_md.executions.calls import Call
 from agent_md.executions.execution import Event, Execution

@@ -6,16 +6,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from agent_md.cli.views.hanging_indent import indented, paragraph
 from agent_md.executions.requests import Preview
 from agent_md.visible_text import counted, one_line
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-__all__ = ["LongText", "call_line", "long_texts", "shown_json", "sized_json", "text_block"]
+__all__ = ["LongText", "call_line", "long_texts", "shown_json", "sized_json"]
 
 _LINES = 5
 _CHARACTERS = 500
@@ -68,11 +64,6 @@ def sized_json(value: Any) -> str:
 def long_texts(args: Mapping[str, Any]) -> list[LongText]:
     """The long texts in the arguments, in their order."""
     return [found for name, value in args.items() for found in _found(name, value)]
-
-
-def text_block(long: LongText) -> list[RenderableType]:
-    """A long text under its name, visible and whole, each line under ours."""
-    return [paragraph(f"  {one_line(long.name)}:"), indented(long.text.removesuffix("\n"), "    ")]
 
 
 def _found(name: str, value: Any) -> Iterator[LongText]:

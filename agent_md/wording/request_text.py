@@ -4,52 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from datetime import tzinfo
-from functools import partial
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any, assert_never
 
-from agent_md.cli.views.call_text import call_line, shown_json
-from agent_md.cli.views.hanging_indent import paragraph
-from agent_md.cli.views.short_json import short_json
-from agent_md.cli.views.times import time_of_day
 from agent_md.executions.grants import GrantScope
 from agent_md.executions.requests import Answer, Request
 from agent_md.executions.states import Drift, Outcome, RequestKind, RequestSource
 from agent_md.visible_text import one_line, visible
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from agent_md.wording.call_text import call_line, shown_json
 
 __all__ = [
     "asked_by",
     "decision_text",
     "drift_name",
     "drift_text",
-    "listed",
+    "on_one_line",
     "remaining",
     "repeat_reason",
     "summary",
     "unasked",
-    "withdrawn",
 ]
-
-_INDENT = "  "
-_LISTED = 160
-"""Cells of a payload in a list."""
 
 
 def summary(request: Request) -> str:
     """The request on one line, visible: also the payload of a custom one, and the call that a tool asks about. Long texts
     in the arguments of a call are named by their size; nothing else is shortened."""
-    return _on_one_line(request, shown_json)
-
-
-def listed(request: Request, *, whole: bool = False) -> str:
-    """The request on one line of a list, with what is new about it if it was asked before. What a tool shows is cut where
-    it is long, and says so, unless it is wanted `whole`."""
-    why = repeat_reason(request)
-    again = f" ({why})" if why else ""
-    return _on_one_line(request, shown_json if whole else partial(short_json, cells=_LISTED)) + again
+    return on_one_line(request, shown_json)
 
 
 def asked_by(request: Request) -> str:
@@ -69,7 +48,8 @@ def unasked(request: Request) -> str:
     return f"{summary(request)}{_choices(options)}{wanted}"
 
 
-def _on_one_line(request: Request, shown: Callable[[Any], str]) -> str:
+def on_one_line(request: Request, shown: Callable[[Any], str]) -> str:
+    """As `summary`, with payloads and arguments as `shown` writes them."""
     if request.source is RequestSource.GATE and request.tool_name is not None:
         return f"Confirm {call_line(request.tool_name, request.tool_args or {}, request.preview)}"
     if request.kind is RequestKind.QUESTIONS and request.questions:
@@ -144,16 +124,6 @@ _GRANTED_IN = {
     GrantScope.SESSION: "this session",
     GrantScope.AGENT: "all executions of the agent",
 }
-
-
-def withdrawn(request: Request, zone: tzinfo | None = None) -> RenderableType:
-    """What takes back an open question of a request that was decided elsewhere."""
-    answer = request.given
-    at = f" at {time_of_day(answer.answered_at, zone)}" if answer is not None else ""
-    given = answer is not None and answer.outcome not in (Outcome.EXPIRED, Outcome.CANCELLED)
-    after = f", and retracted by {one_line(request.retraction.retracted_by)}" if request.retraction is not None else ""
-    line = f"{_INDENT}Withdrawn: {'answered elsewhere: ' if given else ''}{decision_text(request)}{at}{after}"
-    return paragraph(line, "attention")
 
 
 def _answered(kind: RequestKind, answer: Answer) -> str:

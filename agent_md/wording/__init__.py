@@ -1,0 +1,1 @@
+"""Texts about requests and calls on one line, visible, in the words of every interface."""
