@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +17,9 @@ from agent_md.agents.names import agent_name
 from agent_md.agents.source import Source
 from agent_md.agents.spec import RunSettings
 from agent_md.agents.typed_values import Section
-from agent_md.agents.yaml_positions import MAX_BYTES, load_mapping
+from agent_md.agents.yaml_positions import MAX_BYTES, Scalar, load_mapping
 
-__all__ = ["KEYS", "ConfigFile", "Layer", "database_path", "log_level", "read_config"]
+__all__ = ["KEYS", "ConfigFile", "Layer", "NamedKey", "database_path", "log_level", "read_config"]
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 ROLES = ("user", "assistant", "system", "tool")
@@ -36,6 +37,17 @@ class ConfigFile:
     values: Layer = field(default_factory=dict)
     mistakes: str = ""
     foreign: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NamedKey:
+    """A person's key for the web page: the variable that holds it. As text it is what the file says."""
+
+    name: str
+    variable: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: ${{{self.variable}}}"
 
 
 _Reader = Callable[[Section, str], Any]
@@ -104,6 +116,22 @@ def _file_system(text: str) -> str:
     return text
 
 
+def _named_keys(section: Section, key: str) -> tuple[NamedKey, ...]:
+    """Notes what is no name, and a value that is not one variable; a key itself is never shown."""
+    found = []
+    people = section.section(key)
+    for name, entry in people.mapping.entries.items():
+        text = entry.value.text if isinstance(entry.value, Scalar) else ""
+        placeholder = re.fullmatch(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", text)
+        if placeholder is None:
+            section.note(key, f'the value of "{name}" must be the variable that holds the key, such as ${{ANN_KEY}}')
+        elif not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", name):
+            section.note(key, f'"{name}" is not a name: write letters, digits and . _ @ - for a person')
+        else:
+            found.append(NamedKey(name, placeholder[1]))
+    return tuple(found)
+
+
 def _variable(text: str) -> str:
     if not text.isidentifier() or not text.isascii():
         raise ValueError(f'"{text}" is not the name of a variable')
@@ -135,6 +163,8 @@ _READERS: dict[str, _Reader] = {
     "server.host": _as(value_formats.host),
     "server.port": _whole(0, 65_535),
     "server.api_key": lambda section, key: section.secret(key, non_empty),
+    "server.keys": _named_keys,
+    "server.allowed_hosts": _list_of(value_formats.host),
     "server.max_concurrent": _whole(1),
     "server.max_sessions": _whole_or_none(1),
     "server.session_ttl": _as(value_formats.time_limit),

@@ -13,7 +13,7 @@ from agent_md.agents.defaults import SETTINGS, Defaults, non_empty
 from agent_md.agents.files import Unreadable, decode, file_stamp, read_file
 from agent_md.agents.spec import OnPending, RunSettings
 from agent_md.agents.yaml_positions import MAX_BYTES
-from agent_md.config_file import KEYS, ConfigFile, Layer, database_path, log_level, read_config
+from agent_md.config_file import KEYS, ConfigFile, Layer, NamedKey, database_path, log_level, read_config
 from agent_md.env_file import parse_env_file
 from agent_md.errors import ConfigInvalid
 from agent_md.redaction import is_secret_name
@@ -40,6 +40,9 @@ class ServerSettings:
     host: str | None = None
     port: int | None = None
     api_key: str | None = field(default=None, repr=False)
+    keys: tuple[NamedKey, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
+    """Names by which the web page is reached, besides those of the address that is listened on."""
     max_concurrent: int = 32
     max_sessions: int | None = None
     session_ttl: float | None = None
@@ -184,7 +187,7 @@ class Settings:
             if not lenient:
                 raise
             environ = self.environ
-        wanted = frozenset(names)
+        wanted = frozenset((*names, *(key.variable for key in self.server.keys)))
         found = {
             name: value
             for name, value in environ.items()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fastapi import FastAPI
 
 from agent_md import __version__
@@ -18,7 +20,10 @@ from agent_md.api.context import ServerContext
 from agent_md.api.errors import add_error_handlers
 from agent_md.api.guard import BodyLimit, KeyGuard
 
-__all__ = ["make_application"]
+__all__ = ["AddPages", "make_application"]
+
+AddPages = Callable[[FastAPI, ServerContext], None]
+"""Adds the pages to an application, which lets everybody through to them."""
 
 _DESCRIPTION = "Runs AI agents written as markdown: they pause for a human, survive a crash, and do each thing once."
 
@@ -28,13 +33,16 @@ _ROUTERS = (
 )
 
 
-def make_application(context: ServerContext, key: str | None) -> FastAPI:
+def make_application(context: ServerContext, key: str | None, add_pages: AddPages | None = None) -> FastAPI:
     """The application on an opened workspace; `key` is what clients on TCP must show."""
     application = FastAPI(title="agentmd", version=__version__, description=_DESCRIPTION, docs_url=None, redoc_url=None)
     application.state.context = context
+    application.state.key = key
     for router in _ROUTERS:
         application.include_router(router)
+    if add_pages is not None:
+        add_pages(application, context)
     add_error_handlers(application)
     application.add_middleware(BodyLimit)
-    application.add_middleware(KeyGuard, key=key)
+    application.add_middleware(KeyGuard, key=lambda: application.state.key)
     return application

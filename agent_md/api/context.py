@@ -7,7 +7,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
@@ -54,6 +54,8 @@ class ServerContext:
         self.stop = stop
         self.started = time.monotonic()
         self.stopping = False
+        self.listen_for_pages: Callable[[], Awaitable[str]] = _nowhere
+        """Listens on TCP, if that is not done yet, and gives the address."""
         self.streams = 0
         self.watches: WatchLoop | None = None
         self.hooks = app.services.hook_receiver(self.firing_skipped)
@@ -194,6 +196,10 @@ class ServerContext:
         """Ends all streams."""
         self.stopping = True
         self.hub.wake_all()
+
+
+async def _nowhere() -> str:
+    raise UsageError("this server has no address for pages")
 
 
 def _context(request: Request) -> ServerContext:

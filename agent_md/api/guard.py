@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hmac
 import re
+from collections.abc import Callable
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["BODY_LIMIT", "OPEN_PATHS", "SIGNED_PATH", "BodyLimit", "KeyGuard"]
+__all__ = ["BODY_LIMIT", "OPEN_PATHS", "PAGES", "SIGNED_PATH", "BodyLimit", "KeyGuard"]
 
 OPEN_PATHS = frozenset({"/health", "/agents/{name}/health", "/openapi.json"})
 """Served without a key."""
@@ -18,7 +19,12 @@ OPEN_PATHS = frozenset({"/health", "/agents/{name}/health", "/openapi.json"})
 SIGNED_PATH = "/agents/{name}/hooks"
 """Served without a key to those who sign what they send, and to nobody else."""
 
-_OPEN = re.compile("|".join(re.escape(path).replace(r"\{name\}", "[^/]+") for path in (*OPEN_PATHS, SIGNED_PATH)))
+PAGES = "/ui"
+"""The pages, and all below it: they know their visitors by a login."""
+
+_OPEN = re.compile(
+    "|".join(re.escape(path).replace(r"\{name\}", "[^/]+") for path in (*OPEN_PATHS, SIGNED_PATH)) + f"|{PAGES}(/.*)?"
+)
 
 BODY_LIMIT = 2**20
 """Bytes of a request body."""
@@ -27,7 +33,8 @@ BODY_LIMIT = 2**20
 class KeyGuard:
     """Lets requests of the Unix socket through, and those of TCP with the key; 401 for all others."""
 
-    def __init__(self, app: ASGIApp, key: str | None) -> None:
+    def __init__(self, app: ASGIApp, key: Callable[[], str | None]) -> None:
+        """`key`: the one in effect now; with None or an empty one nobody comes in by TCP."""
         self._app = app
         self._key = key
 
@@ -46,7 +53,8 @@ class KeyGuard:
         headers = Headers(scope=scope)
         scheme, _, token = headers.get("authorization", "").partition(" ")
         given = headers.get("x-api-key") or (token.strip() if scheme.lower() == "bearer" else "")
-        return bool(self._key) and hmac.compare_digest(given.encode("latin-1"), (self._key or "").encode())
+        key = self._key() or ""
+        return bool(key) and hmac.compare_digest(given.encode("latin-1"), key.encode())
 
 
 def _is_local(scope: Scope) -> bool:

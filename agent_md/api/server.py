@@ -10,20 +10,23 @@ import signal
 import socket
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agent_md import __version__
 from agent_md.api.address import Address, ServerLock, socket_path, stored_key, write_address
-from agent_md.api.application import make_application
+from agent_md.api.application import AddPages, make_application
 from agent_md.api.context import ServerContext
 from agent_md.api.descriptors import connection_limit, log_exhaustion_rarely
 from agent_md.api.loop_watchdog import LoopWatchdog
+from agent_md.api.page_listener import PageListener
+from agent_md.api.tcp_socket import tcp_socket, url_of
 from agent_md.api.web_servers import WebServers
 from agent_md.app import App
 from agent_md.engines.hub import Hub
 from agent_md.engines.local import DriveAlone, LocalEngine
-from agent_md.errors import StateDirUnusable, UsageError
+from agent_md.errors import StateDirUnusable
 from agent_md.stores.workers import close_in_children, keep_in_children
 
 __all__ = ["Listen", "serve"]
@@ -49,11 +52,17 @@ class Listen:
         return self.host is not None or self.port is not None
 
 
-def serve(app: App, listen: Listen, on_ready: Callable[[Address], None], drive_alone: DriveAlone) -> bool:
+def serve(
+    app: App,
+    listen: Listen,
+    on_ready: Callable[[Address], None],
+    drive_alone: DriveAlone,
+    add_pages: AddPages | None = None,
+) -> bool:
     """Serves until SIGTERM, SIGINT, SIGHUP or `POST /shutdown`; then everything is stored, and it returns. True when it
     ended because `app.hand_back` was asked: the caller is to start the server anew, in a process without these threads.
 
-    `drive_alone` drives executions that may have ended a process. `on_ready` is called once recovery has begun and connections are taken. Raises ServerRunning when this workspace
+    `drive_alone` drives executions that may have ended a process, `add_pages` adds the pages for people. `on_ready` is called once recovery has begun and connections are taken. Raises ServerRunning when this workspace
     has a live server, UsageError when the TCP address cannot be had, StateDirUnusable.
     """
     app.open()
@@ -69,7 +78,8 @@ def serve(app: App, listen: Listen, on_ready: Callable[[Address], None], drive_a
                     on_ready(now)
 
             try:
-                return asyncio.run(_serve(app, sockets, key, address, told, drive_alone))
+                pages = PageListener(folder, address, key or listen.key)
+                return asyncio.run(_serve(app, sockets, key, pages, told, drive_alone, add_pages))
             finally:
                 write_address(folder, None)
     finally:
@@ -80,9 +90,10 @@ async def _serve(
     app: App,
     sockets: list[socket.socket],
     key: str | None,
-    address: Address,
+    pages: PageListener,
     tell: Callable[[Address], None],
     drive_alone: DriveAlone,
+    add_pages: AddPages | None,
 ) -> bool:
     """`tell` is called when the server is ready, and when it begins to stop. Raises what ended it unasked; gives whether
     it was asked to give its work back."""
@@ -106,7 +117,9 @@ async def _serve(
 
     engine = LocalEngine(app.store, app.runner(), hub, app.worker, max_concurrent=places, drive_alone=drive_alone)
     context = ServerContext(app, hub, engine, note_stop_request)
-    server = WebServers(make_application(context, key), sockets, connection_limit())
+    application = make_application(context, key, add_pages)
+    server = WebServers(application, sockets, connection_limit())
+    context.listen_for_pages = partial(pages.listen, application, server)
     engine.sweep()
     triggers = app.services.trigger_loop(hub.stored, context.firing_skipped)
     context.watches = app.services.watch_loop(triggers.wake)
@@ -121,12 +134,12 @@ async def _serve(
     with LoopWatchdog(), app.hand_back.listening(lambda _: loop.call_soon_threadsafe(stop.set)):
         await asyncio.wait({listening, *parts}, return_when=asyncio.FIRST_COMPLETED)
         if listening.done():
-            tell(address)
+            tell(pages.address)
         ended, _ = await asyncio.wait({stopped, *parts}, return_when=asyncio.FIRST_COMPLETED)
     reason = app.hand_back.reason
     log.info("stopping" if reason is None else f"starting anew: {reason}")
     with contextlib.suppress(StateDirUnusable):  # whoever reads the old address waits a little longer
-        tell(replace(address, stopping=True))
+        tell(replace(pages.address, stopping=True))
     driving.cancel()  # nothing new is begun
     if reason is not None:
         await _until_either(engine.stop(_HAND_OVER_S, hand_over=True), ordered.wait())
@@ -158,10 +171,9 @@ def _sockets(app: App, listen: Listen) -> Iterator[tuple[list[socket.socket], Ad
     try:
         key, key_file, url = None, None, None
         if listen.tcp:
-            tcp = _tcp_socket(listen.host or "127.0.0.1", listen.port or 0)
+            tcp = tcp_socket(listen.host or "127.0.0.1", listen.port or 0)
             opened.append(tcp)
-            host, port = tcp.getsockname()[:2]
-            url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            url = url_of(tcp)
             key = listen.key
             if not key:
                 key, made = stored_key(app.settings.state_dir)
@@ -189,15 +201,4 @@ def _local_socket(path: Path) -> socket.socket:
         raise StateDirUnusable(f"the socket {path} cannot be made: {error.strerror or error}") from error
     finally:
         os.umask(mask)
-    return made
-
-
-def _tcp_socket(host: str, port: int) -> socket.socket:
-    try:
-        family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        made = socket.socket(family, kind, protocol)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(place)
-    except OSError as error:
-        raise UsageError(f"{host}:{port} cannot be listened on: {error.strerror or error}") from error
     return made

@@ -35,16 +35,28 @@ class WebServers:
         # The loop takes so many at once before any of them is looked at.
         for_tcp = _config(application, None, tcp, backlog=min(_BACKLOG, max(1, most // 2)))
         for_user = _config(application, most // 2 if by_tcp else most)
+        self._for_tcp, self._for_user, self._most = for_tcp, for_user, most
         self._servers = [(_Server(for_tcp if sock in by_tcp else for_user), sock) for sock in sockets]
+        self._group: asyncio.TaskGroup | None = None
 
     async def serve(self) -> None:
         """Serves until `stop`, or until one of them fails."""
         async with asyncio.TaskGroup() as group:
+            self._group = group
             for server, sock in self._servers:
                 group.create_task(server.serve([sock]))
             for server, _ in self._servers:
                 await server.listening.wait()
             self.listening.set()
+
+    async def add(self, sock: socket.socket) -> None:
+        """Serves on one more TCP socket from now on, and closes it at the end. `serve` is running."""
+        assert self._group is not None
+        self._for_user.limit_concurrency = self._most // 2
+        server = _Server(self._for_tcp)
+        self._servers.append((server, sock))
+        self._group.create_task(server.serve([sock]))
+        await server.listening.wait()
 
     def stop(self) -> None:
         """Takes no more connections; those that are open have a second."""

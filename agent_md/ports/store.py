@@ -158,8 +158,12 @@ class Store(ExecutionQueries, FamilyQueries, JournalQueries, EventQueries, Proto
     def requests(self, execution_id: ExecutionId, *, family: bool = False) -> list[Request]:
         """All requests of one execution, or of its `family`, oldest first."""
 
-    def open_requests(self, *, limit: int | None = None, offset: int = 0) -> list[Request]:
-        """Open requests of all executions, oldest first."""
+    def open_requests(self, *, limit: int | None = None, offset: int = 0, by_deadline: bool = False) -> list[Request]:
+        """Open requests of all executions, oldest first; `by_deadline` those that expire first before them, and those
+        that never expire last."""
+
+    def count_open_requests(self) -> int:
+        """How many requests are open."""
 
     def given_answers(self, wanted: AnswerFilter, *, limit: int | None = None) -> list[GivenAnswer]:
         """How requests of all executions were decided, newest first: by humans, policies, deadlines and ends, with the

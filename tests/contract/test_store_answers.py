@@ -55,6 +55,19 @@ class TestListing:
         store.record_answers([approve(ids[1])], by="me")
         assert [request.id for request in store.open_requests()] == [ids[0], ids[2]]
 
+    def test_those_that_expire_first_come_first_where_that_is_wanted(self, store: Store) -> None:
+        journal = journal_of(store, begin(store))
+        late, never = ask(journal, expires_in=60), ask(journal, turn=1)
+        soon, never_too = ask(journal, turn=2, expires_in=30), ask(journal, turn=3)
+        wanted = [*soon, *late, *never, *never_too]
+        assert [request.id for request in store.open_requests(by_deadline=True)] == wanted
+        assert [request.id for request in store.open_requests(by_deadline=True, limit=2, offset=1)] == wanted[1:3]
+
+    def test_how_many_are_open(self, store: Store) -> None:
+        _, ids = parked(store, count=3)
+        store.record_answers([approve(ids[0])], by="me")
+        assert store.count_open_requests() == 2
+
     def test_pages_of_open_requests(self, store: Store) -> None:
         _, ids = parked(store, count=5)
         store.record_answers([approve(ids[0])], by="me")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Collection, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from agent_md.errors import (
@@ -329,9 +330,16 @@ class MemoryStore:
             owners = {x.id for x in self._state.family(execution_id)} if family else {execution_id}
             return deepcopy([r for r in self._state.requests.values() if r.execution_id in owners])
 
-    def open_requests(self, *, limit: int | None = None, offset: int = 0) -> list[Request]:
+    def open_requests(self, *, limit: int | None = None, offset: int = 0, by_deadline: bool = False) -> list[Request]:
         with self._state.lock:
-            return deepcopy(_page(self._state.open_requests(), limit, offset))
+            found = self._state.open_requests()
+            if by_deadline:
+                found.sort(key=lambda request: inf if request.expires_at is None else request.expires_at)
+            return deepcopy(_page(found, limit, offset))
+
+    def count_open_requests(self) -> int:
+        with self._state.lock:
+            return len(self._state.open_requests())
 
     def given_answers(self, wanted: AnswerFilter, *, limit: int | None = None) -> list[GivenAnswer]:
         with self._state.lock:

@@ -39,5 +39,6 @@ COMMANDS = {
     "start": Place("server", "start", "Start the server: drives executions and serves HTTP."),
     "stop": Place("server", "stop", "Stop the server; running executions have 3 s to end."),
     "status": Place("server", "status", "Show whether a server answers: exit 0 if one does, 1 if not."),
+    "inbox": Place("inbox", "inbox", "Open the page where requests are answered."),
     "service": Place("service", "service", "Run the server as a service: starts at login, and after failures."),
 }

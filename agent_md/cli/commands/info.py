@@ -22,7 +22,7 @@ def _value(settings: Settings, key: str) -> Any:
     if key == "server.api_key":
         return None if settings.server.api_key is None else "(set)"
     value = settings.value(key)
-    return str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
+    return str(value) if isinstance(value, Path) else list(map(str, value)) if isinstance(value, tuple) else value
 
 
 def info(as_json: JsonOption = False, workspace: WorkspaceOption = None) -> None:

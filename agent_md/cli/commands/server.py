@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,7 @@ def start(
     api_key: Annotated[
         str | None, typer.Option(help="The key for TCP; default: generated and stored.", show_default=False)
     ] = None,
+    open_inbox: Annotated[bool, typer.Option("--open", help="Open the inbox in a browser.")] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
     """Start the server: drives executions and serves HTTP.
@@ -50,20 +52,40 @@ def start(
 
             address = start_detached(app, host, port, api_key, _still_starts)
             _announce(app, address)
+            if open_inbox:
+                from agent_md.cli.commands.inbox import open_page
+
+                open_page(address)
             return
         from agent_md.api.server import Listen, serve
         from agent_md.api.suspect_process import alone_command
         from agent_md.engines.suspect_processes import SuspectProcess
+        from agent_md.web.pages import add_pages
 
         settings = app.settings.server
         listen = Listen(host or settings.host, settings.port if port is None else port, api_key or settings.api_key)
-        anew = serve(
-            app, listen, partial(_announce, app), SuspectProcess(partial(alone_command, app.settings.workspace))
-        )
+        drive_alone = SuspectProcess(partial(alone_command, app.settings.workspace))
+        anew = serve(app, listen, partial(_ready, app, open_inbox=open_inbox), drive_alone, add_pages)
     if anew:
         from agent_md.client.server_process import start_anew
 
         start_anew(app.settings, listen.host, listen.port, listen.key)
+
+
+def _ready(app: App, address: Address, *, open_inbox: bool) -> None:
+    """The server listens; it answers as soon as this returns."""
+    _announce(app, address)
+    if open_inbox:
+        threading.Thread(target=_open_page, args=(address,), name="open-inbox", daemon=True).start()
+
+
+def _open_page(address: Address) -> None:
+    from agent_md.cli.commands.inbox import open_page
+
+    try:
+        open_page(address)
+    except AgentmdError as error:
+        note(f"note: {error}")
 
 
 def _still_starts(pid: int) -> None:

@@ -46,12 +46,19 @@ class SqliteAnswers:
         )
         return [to_request(row) for row in rows]
 
-    def open_requests(self, limit: int | None, offset: int) -> list[Request]:
+    def open_requests(self, limit: int | None, offset: int, *, by_deadline: bool = False) -> list[Request]:
+        order = "r.expires_at IS NULL, r.expires_at, r.seq" if by_deadline else "r.seq"
         rows = self._db.all(
-            f"{REQUEST} WHERE {ACTIVE} AND {OPEN} ORDER BY r.seq LIMIT ? OFFSET ?",
+            f"{REQUEST} WHERE {ACTIVE} AND {OPEN} ORDER BY {order} LIMIT ? OFFSET ?",
             *(-1 if limit is None else limit, offset),
         )
         return [to_request(row) for row in rows]
+
+    def count_open(self) -> int:
+        (count,) = self._db.one(
+            f"SELECT count(*) FROM request_states r JOIN executions x ON x.id = r.execution_id WHERE {ACTIVE} AND {OPEN}"
+        )
+        return int(count)
 
     def next_deadline(self) -> float | None:
         (earliest,) = self._db.one(

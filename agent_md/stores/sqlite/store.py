@@ -176,8 +176,11 @@ class SqliteStore(FamilyQueries, JournalQueries, EventQueries):
     def requests(self, execution_id: ExecutionId, *, family: bool = False) -> list[Request]:
         return self._answers.of_family(execution_id) if family else self._answers.of_execution(execution_id)
 
-    def open_requests(self, *, limit: int | None = None, offset: int = 0) -> list[Request]:
-        return self._answers.open_requests(limit, offset)
+    def open_requests(self, *, limit: int | None = None, offset: int = 0, by_deadline: bool = False) -> list[Request]:
+        return self._answers.open_requests(limit, offset, by_deadline=by_deadline)
+
+    def count_open_requests(self) -> int:
+        return self._answers.count_open()
 
     def given_answers(self, wanted: AnswerFilter, *, limit: int | None = None) -> list[GivenAnswer]:
         return given_answers(self._db, wanted, limit)
