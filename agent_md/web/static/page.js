@@ -5,6 +5,7 @@
   const script = document.currentScript;
   const find = (selector) => document.querySelector(selector);
   let reload = 0;
+  let sending = false; // whether an answer of this page is on its way, whose own answer shows what comes next
   let dirty = false; // whether something is typed that a new load would take away
 
   function refresh(selector, address = location.pathname + location.search) {
@@ -53,7 +54,7 @@
       setTimeout(() => entry.remove(), 4000);
     }
     const detail = find("#detail");
-    if (detail?.dataset.request === id && find("#detail form")) {
+    if (!sending && detail?.dataset.request === id && find("#detail form")) {
       announce(`This request was decided: ${text}`);
       refresh("#detail");
     }
@@ -135,6 +136,7 @@
     if (!rows.length) return;
     const at = rows.findIndex((row) => row.classList.contains("selected"));
     const next = rows[Math.min(Math.max(at + step, 0), rows.length - 1)];
+    if (next === rows[at]) return; // to load it again would take away what is typed
     next.querySelector("a").click();
     next.scrollIntoView({ block: "nearest" });
   }
@@ -179,6 +181,12 @@
   }
 
   document.addEventListener("htmx:afterSettle", mark);
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (event.detail.requestConfig.verb === "post") sending = true;
+  });
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (event.detail.requestConfig.verb === "post") sending = false;
+  });
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.target.id === "detail" || event.detail.target.id === "content") dirty = false;
   });
