@@ -18,6 +18,8 @@ from tests.support.hostile import HOSTILE
 from tests.support.server import Client, Server, respond, run, wait_for
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.xdist_group("chromium")  # one browser and one server, made once, in one process
+
 KEY = "a key for the page"
 HOSTILE_TEXT = "<script>document.title='x'</script><img src=x onerror=\"document.title='x'\">" + HOSTILE["bidi"]
 
