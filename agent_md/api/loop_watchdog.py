@@ -42,6 +42,10 @@ class LoopWatchdog:
 
     def _watch(self) -> None:
         while not self._over.wait(_EVERY_S):
+            if _is_idle(
+                sys._current_frames().get(self._watched)
+            ):  # waking an idle loop to ask it costs CPU for nothing
+                continue
             asked, answered = time.monotonic(), threading.Event()
             try:
                 self._loop.call_soon_threadsafe(answered.set)
@@ -57,10 +61,14 @@ class LoopWatchdog:
                 log.warning("the event loop was held for %.1f s, in %s", time.monotonic() - asked, where)
 
 
+def _is_idle(frame: FrameType | None) -> bool:
+    return frame is not None and frame.f_code.co_filename == selectors.__file__
+
+
 def _places(frame: FrameType | None) -> str:
     """Where the loop's thread is, the innermost place first; "" if it waits for something to do: then it was the machine
     that held it."""
-    if frame is None or frame.f_code.co_filename == selectors.__file__:
+    if frame is None or _is_idle(frame):
         return ""
     stack = [item for item in traceback.extract_stack(frame) if "asyncio" not in Path(item.filename).parts]
     return " < ".join(f"{Path(item.filename).name}:{item.lineno} {item.name}" for item in stack[: -_FRAMES - 1 : -1])
