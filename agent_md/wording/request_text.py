@@ -115,14 +115,14 @@ def _remembered(answer: Answer) -> str:
     if (remember := answer.value.get("remember")) is None:
         return ""
     where = _GRANTED_IN[GrantScope(remember["scope"])]
-    end = "without an end" if remember["until"] == "never" else f"for {one_line(remember['until'])}"
-    return f" and {one_line(remember['rule'])} in {where} {end} (grant {answer.grant_id})"
+    end = "without an end" if remember["until"] == "never" else one_line(remember["until"])
+    return f" and {one_line(remember['rule'])} for {where}, {end} (grant {answer.grant_id})"
 
 
 _GRANTED_IN = {
     GrantScope.EXECUTION: "this execution",
     GrantScope.SESSION: "this session",
-    GrantScope.AGENT: "all executions of the agent",
+    GrantScope.AGENT: "this agent",
 }
 
 

@@ -44,7 +44,7 @@ class TestRespond:
         ended = folder.cli("respond", "1", "--always", "--reason", "all of them")
         assert ended.code == 0, ended
         assert (
-            f"approved by {login()} and file_delete(old/*) in this execution for 8h (grant 1): all of them" in ended.out
+            f"approved by {login()} and file_delete(old/*) for this execution, 8h (grant 1): all of them" in ended.out
         )
         assert ended.out.count(f" (allowed by grant 1 of {login()})\n") == 2
         assert not list((folder.path / "old").iterdir())
@@ -52,7 +52,7 @@ class TestRespond:
         assert (grant["rule"], grant["scope"], grant["state"]) == ("file_delete(old/*)", "execution", "over")
         timeline = folder.cli("logs", "-e", "1").out
         assert timeline.count(f"(allowed by grant 1 of {login()})") == 2
-        assert "in this execution for 8h (grant 1)" in timeline
+        assert "for this execution, 8h (grant 1)" in timeline
 
     def test_rule_scope_and_end_as_they_are_said(self, folder: AgentFolder) -> None:
         waiting(folder, "1", "2")

@@ -35,7 +35,7 @@ def info(server: Server) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("cut", ["in the settings", "in the text"])
+@pytest.mark.parametrize("cut", ["in the settings", pytest.param("in the text", marks=pytest.mark.stress)])
 def test_a_schedule_goes_on_while_its_agent_file_is_half_saved(folder: AgentFolder, cut: str) -> None:
     folder.agent("tidy", [{"text": "Done."}], "trigger: {type: schedule, every: 1s}")
     path = folder.path / "agents/tidy.md"

@@ -197,7 +197,7 @@ class TestDeletion:
         talk.told("two")
         (turn,) = talk.executions()
         assert talk.delete().status == 204
-        assert talk.client.get(f"/executions/{turn['id']}").body["status"] == "aborted"
+        until(lambda: talk.client.get(f"/executions/{turn['id']}").body["status"] == "aborted")
         requests = talk.client.get(f"/executions/{turn['id']}/requests").body
         assert [request["outcome"] for request in requests] == ["cancelled", "cancelled"]
         for answer in (

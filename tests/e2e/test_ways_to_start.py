@@ -1,6 +1,8 @@
 """What keeps an agent in bounds keeps it so however it is started: one table of settings, one of ways to start.
 
-A new setting is a row of `SETTINGS`, a new way to start one of `WAYS`; each setting is tried with each way, at one server.
+A new setting is a row of `SETTINGS`, a new way to start one of `WAYS`; each setting is tried with each way, at one server: in
+the ordinary run a third of them, so that each setting meets several ways and each way several settings, with `-m stress` the
+others.
 """
 
 from __future__ import annotations
@@ -208,10 +210,6 @@ class Way:
     trigger: str | None = None
     served: bool = True
 
-    def agents(self, key: str) -> dict[str, str]:
-        """The names of its agents by their settings."""
-        return {setting: f"{setting}-{key}" if self.trigger else setting for setting in _possible()}
-
 
 @cache
 def _possible() -> tuple[str, ...]:
@@ -307,16 +305,23 @@ WAYS = {
 class Table:
     """A workspace where an agent was started for each setting and way."""
 
-    def __init__(self, folder: AgentFolder) -> None:
+    def __init__(self, folder: AgentFolder, *, whole: bool) -> None:
+        """`whole`: with every setting and way, instead of those of the ordinary run."""
         self.folder = folder
+        self._whole = whole
         self.client = Client(folder.path / "nowhere")
         self._begun: dict[tuple[str, str], ExecutionId] = {}
         """By setting and way, where several ways have one agent."""
 
+    def agents(self, key: str) -> dict[str, str]:
+        """The names of the agents of a way by their settings."""
+        tried = [setting for setting in _possible() if self._whole or is_ordinary(setting, key)]
+        return {setting: f"{setting}-{key}" if WAYS[key].trigger else setting for setting in tried}
+
     def write_agents(self, *, triggered: bool) -> None:
         for key, way in WAYS.items():
             if (way.trigger is not None) is triggered:
-                for setting, name in way.agents(key).items():
+                for setting, name in self.agents(key).items():
                     bounds = f"paths: {{box: boxes/{name}}}\non_pending: parallel\ntrigger: {way.trigger or '{type: manual}'}"
                     self.folder.agent(name, SETTINGS[setting].turns, f"{SETTINGS[setting].lines}\n{bounds}")
                     self.folder.file(f"boxes/{name}/there.txt")
@@ -324,7 +329,7 @@ class Table:
     def start(self, *, served: bool, triggered: bool) -> None:
         for key, way in WAYS.items():
             if (way.served, way.trigger is not None) == (served, triggered):
-                agents = way.agents(key)
+                agents = self.agents(key)
                 way.start(self.folder, list(agents.values()), self.client)
                 if not triggered:
                     self._begun |= {(setting, key): self._newest(name) for setting, name in agents.items()}
@@ -339,7 +344,7 @@ class Table:
         def found() -> list[Execution]:
             number = self._begun.get((setting, key))
             with self.folder.store() as store:
-                name = WAYS[key].agents(key)[setting]
+                name = self.agents(key)[setting]
                 executions = store.executions(agent=name, ids=None if number is None else [number])
             return [execution for execution in executions if execution.status.final or execution.status is status]
 
@@ -349,8 +354,9 @@ class Table:
 
 
 @pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
-    table = Table(AgentFolder(tmp_path_factory.mktemp("ways") / "ws"))
+def table(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Table]:
+    whole = request.config.getoption("-m") != "not stress"
+    table = Table(AgentFolder(tmp_path_factory.mktemp("ways") / "ws"), whole=whole)
     table.folder.tools("leaving", LEAVING)
     servers = {"t": server_entry(idempotent=True)}
     table.folder.file("agents/_config/mcp-servers.json", json.dumps(servers))
@@ -367,8 +373,19 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
         yield table
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("setting", SETTINGS)
+def is_ordinary(setting: str, way: str) -> bool:
+    """Whether the pair belongs to the ordinary run."""
+    return (list(SETTINGS).index(setting) + list(WAYS).index(way)) % 3 == 0
+
+
+PAIRS = [
+    pytest.param(setting, way, id=f"{setting}-{way}", marks=() if is_ordinary(setting, way) else pytest.mark.stress)
+    for setting in SETTINGS
+    for way in WAYS
+]
+
+
+@pytest.mark.parametrize(("setting", "way"), PAIRS)
 def test_a_setting_holds(table: Table, setting: str, way: str) -> None:
     expected, folder = SETTINGS[setting], table.folder
     if setting not in _possible():

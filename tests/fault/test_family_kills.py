@@ -95,9 +95,9 @@ def test_the_family_without_a_kill(family_story: Story) -> None:
     assert all(count > 10 for count in family_story.writes)
 
 
-def test_killed_before_one_write_in_thirty(family_story: Story) -> None:
+def test_killed_before_one_write_in_sixty(family_story: Story) -> None:
     lost = itertools.cycle((True, False))
-    for process, write in family_story.points[random.randrange(30) :: 30]:
+    for process, write in family_story.points[random.randrange(60) :: 60]:
         _check_kill(family_story, process, write, lost=next(lost))
 
 

@@ -37,9 +37,9 @@ def _check_kill(story: Story, process: int, write: int, loss: str | None) -> Non
         raise AssertionError(f"killed before write {write} of process {process}, file {loss}: {error}") from error
 
 
-def test_killed_before_one_write_in_thirty_and_the_checkpoints_kept_lost_or_damaged(story: Story) -> None:
+def test_killed_before_one_write_in_sixty_and_the_checkpoints_kept_lost_or_damaged(story: Story) -> None:
     kinds = itertools.cycle(LOSSES.values())
-    for process, write in story.points[random.randrange(30) :: 30]:
+    for process, write in story.points[random.randrange(60) :: 60]:
         _check_kill(story, process, write, next(kinds))
 
 

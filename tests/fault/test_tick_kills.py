@@ -124,9 +124,8 @@ def check_killed(missed: Missed, write: int) -> None:
         raise AssertionError(f"killed before write {write}: {error}") from error
 
 
-def test_killed_before_some_writes(missed: Missed) -> None:
-    for write in random.sample(range(1, MOST_WRITES), 3):
-        check_killed(missed, write)
+def test_killed_before_a_write(missed: Missed) -> None:
+    check_killed(missed, random.randrange(1, MOST_WRITES))
 
 
 @pytest.mark.stress

@@ -13,6 +13,8 @@ from tests.support.driving import Workspace
 from tests.support.provider_server import containing
 from tests.support.providers import KEY, KEYS, model_at, provider_server
 
+pytestmark = pytest.mark.xdist_group("providers")  # their clients take seconds to import: once, in one process
+
 
 def system_of(body: dict[str, Any]) -> str:
     """The system message of a request, whatever the provider calls it."""

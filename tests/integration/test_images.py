@@ -21,6 +21,8 @@ from agent_md.models.streaming import stream_answer
 from tests.support.provider_server import containing
 from tests.support.providers import KEY, KEYS, PROVIDERS, model_at, provider_server
 
+pytestmark = pytest.mark.xdist_group("providers")  # their clients take seconds to import: once, in one process
+
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 30).decode()
 STARTS = {
     "image/png": b"\x89PNG\r\n\x1a\n",

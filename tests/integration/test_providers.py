@@ -31,6 +31,8 @@ from agent_md.models.streaming import stream_answer
 from tests.support.provider_server import Failure, Received, calling, containing
 from tests.support.providers import KEY, KEYS, PROVIDERS, model_at, provider_server
 
+pytestmark = pytest.mark.xdist_group("providers")  # their clients take seconds to import: once, in one process
+
 NEW = tuple(provider for provider in PROVIDERS if provider != "google")
 """Gemini has tests of its own."""
 CLIENTS = tuple(provider for provider in NEW if provider != "local")

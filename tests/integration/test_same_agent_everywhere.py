@@ -17,6 +17,8 @@ from tests.support.processes import preload
 from tests.support.provider_server import calling, containing
 from tests.support.providers import KEY, KEYS, PROVIDERS, model_at, provider_process
 
+pytestmark = pytest.mark.xdist_group("providers")  # their clients take seconds to import: once, in one process
+
 ANSWERS = [
     calling(
         ("danger", {"key": '{"a": 1.10}'}),

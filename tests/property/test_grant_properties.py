@@ -356,7 +356,7 @@ def run_world(examples: int, steps: int) -> None:
 
 
 def test_nothing_runs_unasked_that_the_oracle_would_ask_for() -> None:
-    run_world(100, 30)
+    run_world(60, 30)
 
 
 @pytest.mark.stress

@@ -99,7 +99,7 @@ def test_a_call_names_the_grant_by_which_it_runs() -> None:
 def test_an_answer_says_what_else_it_allows() -> None:
     value = {"approved": True, "reason": "fine", "remember": {"rule": "t(x)", "scope": "agent", "until": "8h"}}
     assert decision_text(replace(CONFIRM, answer=_answer(value))) == (
-        "approved by cli:ann and t(x) in all executions of the agent for 8h (grant 3): fine"
+        "approved by cli:ann and t(x) for this agent, 8h (grant 3): fine"
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_md.agents.spec import RunSettings
+from agent_md.config_file import NamedKey
 from agent_md.env_file import parse_env_file
 from agent_md.errors import ConfigInvalid
 from agent_md.settings import KEYS, Settings, TerminalSettings, load_settings
@@ -94,6 +95,8 @@ server:
   host: 127.0.0.1
   port: 8000
   api_key: hunter2
+  keys: {ann: "${ANN_KEY}"}
+  allowed_hosts: [agents.example.com]
   max_concurrent: 4
   max_sessions: 10
   session_ttl: 1d
@@ -133,6 +136,7 @@ def test_every_key_can_be_set(workspace: Path) -> None:
     assert (defaults.checkpoint_retention_days, defaults.max_agent_depth) == (None, 1)
     server = settings.server
     assert (server.host, server.port, server.api_key, server.max_concurrent) == ("127.0.0.1", 8000, "hunter2", 4)
+    assert (server.keys, server.allowed_hosts) == ((NamedKey("ann", "ANN_KEY"),), ("agents.example.com",))
     assert (server.max_sessions, server.session_ttl, server.default_agent) == (10, 86400.0, "cleaner")
     assert (server.allow_custom_ids, server.trusted_roles) == (True, ("user", "system"))
     assert (settings.retention.executions_days, settings.max_cost_usd_per_day) == (90, 12.5)
