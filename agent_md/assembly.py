@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from agent_md.tools.mcp.workspace_servers import Heard, McpWorkspace
     from agent_md.tools.memory import MemoryFile
     from agent_md.tools.path_sandbox import Sandbox
+    from agent_md.tools.run_command import CommandAccess
 
 __all__ = ["Assembly"]
 
@@ -228,12 +229,15 @@ class Assembly:
         from agent_md.tools.http_request import HttpRequest
         from agent_md.tools.long_results import ResultRead
         from agent_md.tools.memory import memory_tools
+        from agent_md.tools.run_command import RunCommand
         from agent_md.tools.sandboxed_tool import ToolSandbox
 
-        files, http = self.sandbox(spec), HttpRequest(spec, self._http_access(spec), self.tool_threads)
+        files = self.sandbox(spec)
         tools = builtin_tools(
             files,
-            http,
+            HttpRequest(spec, self._http_access(spec), self.tool_threads),
+            RunCommand(files, self._command_access(spec), self.tool_threads),
+            ResultRead(spec.settings.max_tool_result_bytes),
             lambda path: hides(spec, path),
             self.tool_threads,
             unread=lambda path: asks_to_read(spec, path),
@@ -264,8 +268,6 @@ class Assembly:
                     raise
         if spec.agents and self._run_agent is not None:
             tools.append(self._run_agent(spec, execution))
-        if spec.tools or spec.agents or spec.mcp:
-            tools.append(ResultRead(spec.settings.max_tool_result_bytes))
         if mcp:
             of_servers, wrong = self.mcp.tools(mcp, {*RESERVED_NAMES, *(tool.name for tool in tools)})
             if wrong and not lenient:
@@ -298,6 +300,14 @@ class Assembly:
             limits.memory_mb * 2**20,
             OutboundProxy(spec.allow_hosts, self._private_hosts) if networked else None,
             Leftovers(files).set_aside if writable else None,
+        )
+
+    def _command_access(self, spec: AgentSpec) -> CommandAccess:
+        from agent_md.tools.run_command import CommandAccess, command_environment
+
+        return CommandAccess(
+            lambda: command_environment(self.settings.environment(), spec.command_environment),
+            None if spec.sandbox is None else lambda: self._isolation(spec, writable=True),
         )
 
     def _http_access(self, spec: AgentSpec) -> HttpAccess:

@@ -24,6 +24,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agent_md.agents.command_rules import COMMAND_TOOL, match_command, parse_command_pattern
 from agent_md.agents.effects import UNKNOWN_EFFECTS, Effects, Match, Place, match_effects
 from agent_md.agents.globs import glob_fits, globs_meet
 from agent_md.agents.mcp_names import fits_tool
@@ -126,6 +127,11 @@ def parse_rule(text: str) -> Rule:
     pattern = rest[:-1].strip()
     if not pattern:
         raise RuleInvalid(f'"{text}" has an empty pattern; write {name} for all its calls, or {name}(pattern)')
+    if name == COMMAND_TOOL:
+        try:
+            parse_command_pattern(pattern)
+        except ValueError as error:
+            raise RuleInvalid(f'"{text}" {error}') from None
     return Rule(text, name, pattern, _arguments(pattern))
 
 
@@ -169,6 +175,8 @@ def match(
             return found
     if not subjects or (rule.arguments and rule.arguments[0][0] in args):
         return Match.UNCLEAR
+    if tool == COMMAND_TOOL:
+        return match_command(rule.pattern, subjects[0], every=every)
     matches = [glob_fits(rule.pattern, subject) for subject in subjects]
     found = _yes(all(matches) if every else any(matches))
     if found is Match.NO and not every and tool in _FINDING:

@@ -148,6 +148,8 @@ class AgentSpec:
     skills: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
     secrets: tuple[Secret, ...] = ()
+    command_environment: tuple[str, ...] = ()
+    """Variables that commands of `run_command` get besides those that every program has."""
     sandbox: SandboxSettings | None = None
     """None = custom tools run in this process, but those that ask for a sandbox."""
     notify: tuple[NotifyTarget, ...] = ()
@@ -187,6 +189,7 @@ class AgentSpec:
         tuples = ("confirm_tools", "confirm", "auto_approve", "deny", "allow_hosts", "tools", "mcp", "skills", "agents")
         for name in tuples:
             data[name] = tuple(data[name])
+        data["command_environment"] = tuple(data.get("command_environment", ()))
         data["model"] = ModelRef(**data["model"])
         data["settings"] = RunSettings(**data["settings"])
         data["trigger"] = _with_tuples(Trigger, data["trigger"], ("paths", "ignore"))

@@ -54,12 +54,16 @@ from agent_md.tools.builtin import RESERVED_NAMES
 from agent_md.tools.long_results import for_model
 from agent_md.tools.results import storable
 from agent_md.tools.run_agent import ChildStarts, RunAgent
+from agent_md.tools.run_command import RunCommand
 
 __all__ = ["ToolNode"]
 
 T = TypeVar("T")
 
 _REPLANS = 3
+
+_LONG_RESULTS = frozenset({RunAgent.name, RunCommand.name})
+"""Tools of the product whose results can be too long for a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ class ToolNode:
 
     def _message(self, call: Call, outcome: CallOutcome, text: str) -> ToolMessage:
         """The text for the model about a closed call; the whole text is in the store."""
-        if call.tool not in RESERVED_NAMES or call.tool == RunAgent.name:  # those bound their results themselves
+        if call.tool not in RESERVED_NAMES or call.tool in _LONG_RESULTS:  # those bound their results themselves
             limit = self._run_context.spec.settings.max_tool_result_bytes
             text = for_model(text, f"{self._run_context.execution_id}-{call.position}", limit)
         return tool_message(self._run_context.execution_id, call, outcome, text)

@@ -1,9 +1,12 @@
-"""Forwards TCP connections inside a sandbox to the Unix socket of the proxy. Runs in the isolated process."""
+"""Forwards TCP connections inside a sandbox to the Unix socket of the proxy. Runs in the isolated process: as a part of it,
+or, as a program of its own, around the command that is given as its arguments."""
 
 from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import threading
 from contextlib import suppress
 
@@ -44,3 +47,9 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
             target.sendall(data)
     with suppress(OSError):
         target.shutdown(socket.SHUT_WR)
+
+
+if __name__ == "__main__":
+    start_forwarder()
+    code = subprocess.call(sys.argv[1:])
+    sys.exit(128 - code if code < 0 else code)

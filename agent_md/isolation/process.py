@@ -20,7 +20,7 @@ from agent_md.resource_shortages import shortage
 if TYPE_CHECKING:
     from agent_md.isolation.proxy import OutboundProxy
 
-__all__ = ["MEMORY_BYTES", "IsolatedProcess", "Isolation", "LineTooLong"]
+__all__ = ["MEMORY_BYTES", "IsolatedProcess", "Isolation", "LineTooLong", "sandbox_variables"]
 
 MEMORY_BYTES = 4 * 2**30
 _OUTPUT_KEPT = 4096
@@ -43,6 +43,16 @@ class Isolation:
     look_after: Callable[[], None] | None = None
 
 
+def sandbox_variables(isolation: Isolation, socket: Path | None) -> tuple[dict[str, str], bytes]:
+    """The variables of an isolated process, and arguments for bubblewrap; `socket` is that of its proxy, which has been
+    started."""
+    environment = {**_BASE_ENVIRONMENT, **isolation.environment}
+    if socket is None:
+        return environment, b""
+    environment |= dict.fromkeys(_PROXY_VARIABLES, f"http://{PROXY_ADDRESS}")
+    return environment, b"".join(os.fsencode(part) + b"\0" for part in ("--bind", str(socket), PROXY_SOCKET))
+
+
 class IsolatedProcess:
     """One process, and whatever it starts. It is started and spoken with on one thread, whose end is its end too."""
 
@@ -60,15 +70,11 @@ class IsolatedProcess:
         """Starts it. Raises OutOfResources with nothing begun when there is no process to be had."""
         isolation = self._isolation
         view = isolation.view
-        environment = {**_BASE_ENVIRONMENT, **isolation.environment}
-        extra: tuple[str, ...] = ()
         try:
-            if isolation.proxy is not None:
-                socket = self._open.enter_context(isolation.proxy)
-                environment |= dict.fromkeys(_PROXY_VARIABLES, f"http://{PROXY_ADDRESS}")
-                extra = ("--bind", str(socket), PROXY_SOCKET)
+            socket = None if isolation.proxy is None else self._open.enter_context(isolation.proxy)
+            environment, extra = sandbox_variables(isolation, socket)
             line, arguments = bubblewrap_command(command, view, isolation.folder, isolation.memory_bytes)
-            self._spawn(line, b"".join(os.fsencode(part) + b"\0" for part in extra), arguments, environment)
+            self._spawn(line, extra, arguments, environment)
         except (OSError, RuntimeError) as error:
             self.end()
             if (short := shortage(error)) is not None:

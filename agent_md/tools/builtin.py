@@ -15,6 +15,7 @@ from agent_md.tools.http_request import HttpRequest
 from agent_md.tools.long_results import ResultRead
 from agent_md.tools.memory import MEMORY_TOOLS
 from agent_md.tools.path_sandbox import Sandbox
+from agent_md.tools.run_command import RunCommand
 from agent_md.tools.threads import ToolThreads
 
 __all__ = ["BUILTIN_NAMES", "RESERVED_NAMES", "builtin_tools", "declared_digests"]
@@ -29,6 +30,8 @@ BUILTIN_NAMES: frozenset[str] = frozenset(
     {
         *(tool.name for tool in (*_FILE_TOOLS, *_FINDING_TOOLS, *_ASKING_TOOLS)),
         HttpRequest.name,
+        RunCommand.name,
+        ResultRead.name,
     }
 )
 """The tools of `builtin_tools`."""
@@ -36,7 +39,6 @@ BUILTIN_NAMES: frozenset[str] = frozenset(
 RESERVED_NAMES: frozenset[str] = BUILTIN_NAMES | {
     *(tool.name for tool in MEMORY_TOOLS),
     "read",
-    ResultRead.name,
     "run_agent",
     "skill_read_file",
     "skill_run_script",
@@ -49,22 +51,24 @@ one is refused."""
 
 def declared_digests() -> dict[str, str]:
     """Of the tools of `builtin_tools` and of the memory, by name."""
-    tools = (*_FILE_TOOLS, *_FINDING_TOOLS, *_ASKING_TOOLS, HttpRequest, *MEMORY_TOOLS)
+    tools = (*_FILE_TOOLS, *_FINDING_TOOLS, *_ASKING_TOOLS, HttpRequest, RunCommand, ResultRead, *MEMORY_TOOLS)
     return {tool.name: declared_digest(tool) for tool in tools}
 
 
 def builtin_tools(
     sandbox: Sandbox,
     http: HttpRequest,
+    command: RunCommand,
+    reading_on: ResultRead,
     hidden: Hidden = nothing_hidden,
     threads: ToolThreads | None = None,
     *,
     unread: Hidden | None = None,
     redact: Callable[[], Callable[[str], str]] = lambda: str,
 ) -> list[Tool]:
-    """The file tools of one sandbox, those that ask, and `http`. `file_glob` leaves out the files whose subject is `hidden`,
+    """The file tools of one sandbox, those that ask, and the given ones. `file_glob` leaves out the files whose subject is `hidden`,
     `file_search` those that are `unread`, or hidden if nothing is said of that; `threads` are what the work with files is
     done on; `redact` gives what takes secrets out of a text."""
     tools: list[Tool] = [tool(sandbox, threads) for tool in _FILE_TOOLS]
     finding = (FileGlob(sandbox, hidden, threads), FileSearch(sandbox, unread or hidden, threads, redact))
-    return [*tools, *finding, *(tool() for tool in _ASKING_TOOLS), http]
+    return [*tools, *finding, *(tool() for tool in _ASKING_TOOLS), http, command, reading_on]

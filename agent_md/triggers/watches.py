@@ -21,6 +21,7 @@ from agent_md.ports.firings import Firings
 from agent_md.tools.builtin import BUILTIN_NAMES
 from agent_md.tools.path_sandbox import Sandbox
 from agent_md.tools.pinned_path import ABSENT
+from agent_md.tools.run_command import RunCommand
 from agent_md.triggers.change_sets import Settling, changes_between, message_of
 from agent_md.triggers.watched_files import FileContent, ScanResult, WatchedFiles
 
@@ -188,7 +189,9 @@ class AgentWatch:
         authors: defaultdict[tuple[str, str], list[Written]] = defaultdict(list)
         for written in self._firings.written(known.looked_at):
             authors[written.path, written.state].append(written)
-        runs = [run for run in self._firings.tool_runs(known.looked_at) if run.tool not in BUILTIN_NAMES]
+        runs = [
+            run for run in self._firings.tool_runs(known.looked_at) if run.tool not in BUILTIN_NAMES - {RunCommand.name}
+        ]
         near: dict[str, int] = {}
         far: dict[str, int] = {}
         for path in paths:

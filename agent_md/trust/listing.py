@@ -148,6 +148,8 @@ def _environment(spec: AgentSpec, allowed: Collection[str]) -> Iterator[tuple[Ki
     places = {"its prompt": variables(spec.body, of_body=True)}
     if spec.model.base_url is not None:
         places["the address of its model"] = variables(spec.model.base_url, of_body=False)
+    if spec.command_environment:
+        places["its commands"] = list(spec.command_environment)
     if spec.sandbox is not None:
         places["the sandbox of its tools"] = list(spec.sandbox.environment)
     own = {secret.name for secret in spec.secrets}

@@ -25,11 +25,11 @@ from agent_md.models.pricing import load_prices
 from agent_md.models.script_file import load_script
 from agent_md.reloading.config_files import NEEDS_RESTART
 from agent_md.settings import KEYS, load_settings
-from agent_md.tools.builtin import RESERVED_NAMES, builtin_tools
+from agent_md.tools.builtin import RESERVED_NAMES
 from agent_md.tools.tool_modules import ToolModule
+from tests.support.builtins import given_tools
 from tests.support.documents import ROOT, Block, Document, blocks, documents, reference
 from tests.support.file_sandbox import sandbox_on
-from tests.support.requests import http_request
 
 DOCUMENTS = documents()
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
@@ -228,7 +228,7 @@ def is_documented(name: str) -> bool:
         {
             *(str(item) for enum in (Status, Outcome, EventType, RequestKind, CallOutcome) for item in enum),
             *(*FIELDS, *RESERVED, *KEYS, *RESERVED_NAMES, *sdk.__all__),
-            *(tool.name for tool in builtin_tools(sandbox_on(Path("/nowhere"), []), http_request())),
+            *(tool.name for tool in given_tools(sandbox_on(Path("/nowhere"), []))),
             *COMMANDS,
         }
     ),

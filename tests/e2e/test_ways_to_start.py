@@ -139,6 +139,17 @@ SETTINGS = {
         [RequestKind.CONFIRM],
         denied=True,
     ),
+    "command": Setting(
+        "auto_approve: ['run_command(true)', 'run_command(touch there.txt)']",
+        [
+            {"calls": [call("run_command", command=["true"]), call("run_command", command=["touch", "written.txt"])]},
+            ENDED,
+        ],
+        Status.WAITING,
+        ["done", None],
+        [RequestKind.CONFIRM],
+        denied=True,
+    ),
     "allow-hosts": Setting(
         "auto_approve: '*'\nallow_hosts: [api.invalid]",
         [{"calls": [call("http_request", url=UNREACHED), call("http_request", url="http://2130706433/")]}, ENDED],

@@ -21,11 +21,10 @@ from agent_md.executions.ids import ExecutionId
 from agent_md.executions.states import Decision
 from agent_md.graph.gate import propose
 from agent_md.tools.base import Tool
-from agent_md.tools.builtin import builtin_tools
 from agent_md.tools.file_work import Commit
 from agent_md.tools.files import FileTool
+from tests.support.builtins import given_tools
 from tests.support.file_sandbox import sandbox_on
-from tests.support.requests import http_request
 
 CANARY = "canary-4711"
 FILES = {"secret/key": "s", "private/note": CANARY, "locked/in/x": "l", "open/a.txt": "a", "b.txt": "b"}
@@ -76,9 +75,8 @@ class World:
         self.workspace = self._folder / "ws"
         self.make()
         sandbox = sandbox_on(self.workspace)
-        tools = builtin_tools(
+        tools = given_tools(
             sandbox,
-            http_request(),
             lambda path: hides(SPEC, path),
             unread=lambda path: asks_to_read(SPEC, path),
         )

@@ -18,9 +18,8 @@ from agent_md.agents.rules import RuleInvalid, Verdict, decide, hides, parse_rul
 from agent_md.agents.spec import AgentSpec, ModelRef, PathMount
 from agent_md.executions.states import Decision
 from agent_md.tools.base import Tool
-from agent_md.tools.builtin import builtin_tools
+from tests.support.builtins import given_tools
 from tests.support.file_sandbox import make_workspace, sandbox_on
-from tests.support.requests import http_request
 
 SPEC = AgentSpec("cleaner", "", ModelRef("script", "cleaner"), confirm_tools=())
 ASK, RUN, REFUSE = Decision.ASK, Decision.RUN, Decision.REFUSE
@@ -37,7 +36,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tool]:
         (workspace / name).parent.mkdir(exist_ok=True)
         (workspace / name).write_text("text")
     (workspace / "link").symlink_to("secret")
-    return {tool.name: tool for tool in builtin_tools(sandbox_on(workspace), http_request())}
+    return {tool.name: tool for tool in given_tools(sandbox_on(workspace))}
 
 
 def decided(tools: dict[str, Tool], agent: AgentSpec, name: str, **args: Any) -> Verdict:
@@ -123,7 +122,7 @@ def test_declared_paths_are_named_by_their_alias(tmp_path: Path) -> None:
     workspace = make_workspace(tmp_path)
     (tmp_path / "data").mkdir()
     sandbox = sandbox_on(workspace, [PathMount("ws", str(workspace)), PathMount("data", str(tmp_path / "data"))])
-    tools = {tool.name: tool for tool in builtin_tools(sandbox, http_request())}
+    tools = {tool.name: tool for tool in given_tools(sandbox)}
     args = {"path": str(tmp_path / "data" / "x"), "content": ""}
     assert decided(tools, spec(confirm=["write(data/*)"]), "file_write", **args).decision is ASK
     assert decided(tools, spec(confirm=["write(ws/*)"]), "file_write", **args).decision is RUN

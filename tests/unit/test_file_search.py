@@ -14,10 +14,9 @@ from agent_md.agents.spec import AgentSpec, ModelRef, PathMount
 from agent_md.errors import InvalidArguments, ToolError
 from agent_md.executions.states import Decision
 from agent_md.redaction import Redactor
-from agent_md.tools.builtin import builtin_tools
 from agent_md.tools.globbing import nothing_hidden
+from tests.support.builtins import given_tools
 from tests.support.file_sandbox import sandbox_on
-from tests.support.requests import http_request
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def search(folder: Path, pattern: str, *, unread: Callable[[str], bool] = nothing_hidden, **more: object) -> list[str]:
-    tools = {tool.name: tool for tool in builtin_tools(sandbox_on(folder), http_request(), unread=unread)}
+    tools = {tool.name: tool for tool in given_tools(sandbox_on(folder), unread=unread)}
     args = tools["file_search"].validate({"pattern": pattern, **more})
     return asyncio.run(tools["file_search"].run(args, tools["file_search"].plan(args))).splitlines()
 
@@ -113,7 +112,7 @@ def test_nothing_outside_is_searched(folder: Path, files: str) -> None:
 
 
 def test_only_declared_paths_are_searched(folder: Path) -> None:
-    tools = {tool.name: tool for tool in builtin_tools(sandbox_on(folder, [PathMount("code", "src")]), http_request())}
+    tools = {tool.name: tool for tool in given_tools(sandbox_on(folder, [PathMount("code", "src")]))}
     args = tools["file_search"].validate({"pattern": "(?i)two"})
     found = asyncio.run(tools["file_search"].run(args, tools["file_search"].plan(args))).splitlines()
     assert found == ["code/main.py:2: TWO = 2", "code/deep/x.py:1: two"]
@@ -140,7 +139,7 @@ def test_what_may_not_be_read_or_not_unasked_is_left_out(folder: Path, rules: di
 
 
 def test_a_rule_over_reads_does_not_ask_for_a_search_that_leaves_its_files_out(folder: Path) -> None:
-    tools = {tool.name: tool for tool in builtin_tools(sandbox_on(folder), http_request())}
+    tools = {tool.name: tool for tool in given_tools(sandbox_on(folder))}
     tool = tools["file_search"]
     args = tool.validate({"pattern": "x", "files": "secret/*"})
     for rules in ({"confirm": ("read(secret/*)",)}, {"deny": ("read(secret/*)",)}, {"confirm": ("read",)}):
@@ -160,9 +159,8 @@ def test_another_pattern_dodges_no_rule(folder: Path, name: str, pattern: str) -
         return AgentSpec("worker", "Work.", ModelRef("script", "worker"), **rules)  # type: ignore[arg-type]
 
     asks, denies = spec(confirm=(f"{name}(secret/*)",)), spec(deny=(f"{name}(secret/*)",))
-    tools = builtin_tools(
+    tools = given_tools(
         sandbox_on(folder),
-        http_request(),
         lambda path: hides(denies, path),
         unread=lambda path: asks_to_read(denies, path),
     )
@@ -179,7 +177,7 @@ def test_another_pattern_dodges_no_rule(folder: Path, name: str, pattern: str) -
 def test_a_secret_is_taken_out_before_a_line_is_cut(folder: Path) -> None:
     (folder / "cut.txt").write_text("A" * 490 + "canary-abcdefgh-1234567")
     redact = Redactor({"CANARY_TOKEN": "canary-abcdefgh-1234567"}).text
-    tools = builtin_tools(sandbox_on(folder), http_request(), redact=lambda: redact)
+    tools = given_tools(sandbox_on(folder), redact=lambda: redact)
     tool = next(tool for tool in tools if tool.name == "file_search")
     args = tool.validate({"pattern": "AAA", "files": "cut.txt"})
     assert "canary" not in asyncio.run(tool.run(args, tool.plan(args)))

@@ -14,10 +14,10 @@ import pytest
 from agent_md.agents.spec import PathMount
 from agent_md.errors import InvalidArguments, ToolError
 from agent_md.tools.base import Plan, Settled, SettledState, TargetChanged, Tool
-from agent_md.tools.builtin import BUILTIN_NAMES, RESERVED_NAMES, builtin_tools
+from agent_md.tools.builtin import BUILTIN_NAMES, RESERVED_NAMES
 from agent_md.tools.path_sandbox import Resolved, Sandbox
+from tests.support.builtins import given_tools
 from tests.support.file_sandbox import forbidden_in, make_workspace, sandbox_on
-from tests.support.requests import http_request
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def tools(workspace: Path) -> dict[str, Tool]:
 
 
 def by_name(sandbox: Sandbox) -> dict[str, Tool]:
-    return {tool.name: tool for tool in builtin_tools(sandbox, http_request())}
+    return {tool.name: tool for tool in given_tools(sandbox)}
 
 
 def call(tool: Tool, **args: Any) -> str:
@@ -65,7 +65,8 @@ every_change = pytest.mark.parametrize("name", CHANGES)
 def test_the_names(tools: dict[str, Tool]) -> None:
     assert set(tools) == BUILTIN_NAMES
     assert BUILTIN_NAMES < RESERVED_NAMES
-    assert {name for name, tool in tools.items() if tool.options.read_only} == {"file_read", "file_glob", "file_search"}
+    reading = {"file_read", "file_glob", "file_search", "result_read"}
+    assert {name for name, tool in tools.items() if tool.options.read_only} == reading
 
 
 class TestArguments:

@@ -14,11 +14,10 @@ from agent_md.agents.spec import AgentSpec, ModelRef, PathMount
 from agent_md.errors import ToolError
 from agent_md.executions.states import Decision
 from agent_md.tools.base import TargetChanged, Tool
-from agent_md.tools.builtin import builtin_tools
 from agent_md.tools.globbing import Hidden, nothing_hidden
 from agent_md.tools.path_sandbox import Sandbox
+from tests.support.builtins import given_tools
 from tests.support.file_sandbox import make_workspace, sandbox_on
-from tests.support.requests import http_request
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def tools_on(sandbox: Sandbox, hidden: Hidden = nothing_hidden) -> dict[str, Tool]:
-    return {tool.name: tool for tool in builtin_tools(sandbox, http_request(), hidden)}
+    return {tool.name: tool for tool in given_tools(sandbox, hidden)}
 
 
 def call(tool: Tool, **args: Any) -> str:

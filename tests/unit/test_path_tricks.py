@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from agent_md.errors import ToolError
-from agent_md.tools.builtin import builtin_tools
 from agent_md.tools.file_work import Commit
 from agent_md.tools.files import FileTool
+from tests.support.builtins import given_tools
 from tests.support.file_sandbox import make_workspace, sandbox_on
-from tests.support.requests import http_request
 
 TARGETS = (
     *("../outside.txt", "../ws-secret/key.txt", ".env", ".env.local", "agents/cleaner.md", "agents/team/helper.md"),
@@ -72,9 +71,7 @@ def test_the_table_has_over_two_hundred() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_none_is_reached(workspace: Path, way: str) -> None:
-    tools = {
-        tool.name: tool for tool in builtin_tools(sandbox_on(workspace), http_request()) if isinstance(tool, FileTool)
-    }
+    tools = {tool.name: tool for tool in given_tools(sandbox_on(workspace)) if isinstance(tool, FileTool)}
     for target in TARGETS:
         path = WAYS[way](target, workspace)
         kept = (workspace / target).read_bytes()

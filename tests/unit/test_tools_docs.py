@@ -11,12 +11,11 @@ import pytest
 from agent_md import sdk
 from agent_md.agents.spec import PathMount
 from agent_md.tools.base import Tool, ToolOptions
-from agent_md.tools.builtin import builtin_tools
+from tests.support.builtins import given_tools
 from tests.support.file_sandbox import sandbox_on
-from tests.support.requests import http_request
 
 TEXT = (Path(__file__).parents[2] / "docs" / "tools.md").read_text(encoding="utf-8")
-TOOLS = builtin_tools(sandbox_on(Path("/nowhere"), [PathMount("a", "b")]), http_request())
+TOOLS = given_tools(sandbox_on(Path("/nowhere"), [PathMount("a", "b")]))
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)

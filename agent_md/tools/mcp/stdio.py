@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_md.python_command import python_command
+from agent_md.isolation.supervised import supervised
 from agent_md.tools.mcp.messages import Incoming, ServerFault
 from agent_md.tools.mcp.server_log import ServerLog
 from agent_md.tools.results import one_line
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["StdioCommand", "stdio_streams"]
 
-_SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _CHUNK = 1 << 16
 _LAST_WORDS_S = 1.0
 _END_S = 7.0
@@ -91,7 +90,7 @@ async def _start(command: StdioCommand) -> tuple[asyncio.subprocess.Process, int
     theirs, ours = os.pipe()
     try:
         process = await asyncio.create_subprocess_exec(
-            *python_command("-I", "-S", str(_SUPERVISOR), str(theirs), program, *command.args),
+            *supervised(theirs, [program, *command.args]),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

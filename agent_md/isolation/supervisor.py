@@ -1,10 +1,11 @@
-"""Runs one MCP server, and ends it with all that it started. Started as a program of its own, with nothing but Python's
-standard library: `supervisor.py DESCRIPTOR COMMAND [ARGUMENT …]`.
+"""Runs one program, such as an MCP server or a command, and ends it with all that it started. Started as a program of its
+own, with nothing but Python's standard library: `supervisor.py DESCRIPTOR COMMAND [ARGUMENT …]`.
 
-The server has this process's standard input, output and error. DESCRIPTOR is a pipe whose other end only the process
-has that wants the server: when it is closed, however that process ended, the server is given a moment to end by itself,
-then SIGTERM, then SIGKILL. On Linux whatever it left behind is adopted by this process, and killed too, also what has
-left its process group; elsewhere its process group is.
+The program has this process's standard input, output and error. DESCRIPTOR is a pipe whose other end only the process
+has that wants the program: when it is closed, however that process ended, the program is given a moment to end by
+itself, then SIGTERM, then SIGKILL. On Linux whatever it left behind is adopted by this process, and killed too, also what
+has left its process group; elsewhere its process group is. The exit code is that of the program, 128 and the number of
+the signal that ended it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from contextlib import suppress
 __all__: list[str] = []
 
 _BY_ITSELF_S = 0.3
-"""How long a server may take to end after its standard input was closed."""
+"""How long a program may take to end after its standard input was closed."""
 _AFTER_TERM_S = 0.7
 _AFTER_KILL_S = 5.0
 
@@ -30,7 +31,7 @@ _NOT_STARTED = 127
 
 
 def main(wanted: int, command: list[str]) -> int:
-    """Runs the server until it ends or is not wanted any more; gives its exit code."""
+    """Runs the program until it ends or is not wanted any more; gives its exit code."""
     os.set_inheritable(wanted, False)
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -39,28 +40,28 @@ def main(wanted: int, command: list[str]) -> int:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    server = _start(command)
+    program = _start(command)
     _let_go_of_pipes()
-    code = _reaped(server)
+    code = _reaped(program)
     while code is None:
         ready, _, _ = select.select([wanted, woken], [], [])
         if woken in ready:
             os.read(woken, 1000)
-        code = _reaped(server)
+        code = _reaped(program)
         if code is None and wanted in ready:
-            code = _wait(server, _BY_ITSELF_S)
+            code = _wait(program, _BY_ITSELF_S)
             break
-    _end(server)
+    _end(program)
     return _NOT_STARTED if code is None else code
 
 
 def _start(command: list[str]) -> int:
     parent = os.getpid()
-    server = os.fork()
-    if server:
+    program = os.fork()
+    if program:
         with suppress(OSError):  # it does the same; whoever is first
-            os.setpgid(server, server)
-        return server
+            os.setpgid(program, program)
+        return program
     try:
         with suppress(OSError):
             os.setpgid(0, 0)
@@ -76,37 +77,37 @@ def _start(command: list[str]) -> int:
 
 
 def _let_go_of_pipes() -> None:
-    """The pipes end with the server, not with this process."""
+    """The pipes end with the program, not with this process."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
 
 
-def _reaped(server: int) -> int | None:
-    """Buries what has ended; the exit code of the server if it is among that, or was."""
+def _reaped(program: int) -> int | None:
+    """Buries what has ended; the exit code of the program if it is among that, or was."""
     found = None
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            if ended[0] == server:
+            if ended[0] == program:
                 found = os.waitstatus_to_exitcode(ended[1])
     return found
 
 
-def _wait(server: int, seconds: float) -> int | None:
+def _wait(program: int, seconds: float) -> int | None:
     deadline = time.monotonic() + seconds
-    while (code := _reaped(server)) is None and time.monotonic() < deadline:
+    while (code := _reaped(program)) is None and time.monotonic() < deadline:
         time.sleep(0.01)
     return code
 
 
-def _end(server: int) -> None:
-    _signal_group(server, signal.SIGTERM)
+def _end(program: int) -> None:
+    _signal_group(program, signal.SIGTERM)
     deadline = time.monotonic() + _AFTER_TERM_S
     while _has_children() and time.monotonic() < deadline:
         time.sleep(0.01)
     deadline = time.monotonic() + _AFTER_KILL_S
     while True:
-        _signal_group(server, signal.SIGKILL)
+        _signal_group(program, signal.SIGKILL)
         for child in _children():
             with suppress(OSError):
                 os.kill(child, signal.SIGKILL)
@@ -115,9 +116,9 @@ def _end(server: int) -> None:
         time.sleep(0.005)
 
 
-def _signal_group(server: int, number: int) -> None:
+def _signal_group(program: int, number: int) -> None:
     with suppress(OSError):
-        os.killpg(server, number)
+        os.killpg(program, number)
 
 
 def _has_children() -> bool:
@@ -144,4 +145,5 @@ def _prctl(option: int, value: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(max(0, main(int(sys.argv[1]), sys.argv[2:])) % 256)
+    code = main(int(sys.argv[1]), sys.argv[2:])
+    sys.exit(128 - code if code < 0 else code)
