@@ -164,7 +164,7 @@ def test_bombs_are_refused_at_once(settings: str, expected: str) -> None:
 
     error = read_agent(data, FILE, Defaults()).error
 
-    assert time.process_time() - started < 0.1
+    assert time.process_time() - started < 1
     assert expected in error
     assert len(error) < 2000
 
