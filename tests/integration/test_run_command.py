@@ -13,8 +13,12 @@ from typing import Any
 import pytest
 
 from agent_md.errors import ToolError
+from agent_md.isolation.bubblewrap import isolation_problem
+from agent_md.isolation.process import Isolation
 from agent_md.tools.base import TargetChanged
-from agent_md.tools.run_command import RunCommand
+from agent_md.tools.run_command import CommandAccess, RunCommand, command_environment
+from agent_md.tools.sandboxed_view import view_of
+from agent_md.tools.threads import ToolThreads
 from tests.support.builtins import command_tool
 from tests.support.file_sandbox import make_workspace, sandbox_on
 from tests.support.waiting import until
@@ -185,3 +189,25 @@ def test_the_settings_of_a_repository_start_no_program(workspace: Path, tmp_path
     assert "+two" in done(tool, "git", "diff", "--cached", folder="repo")
     subprocess.run(["git", "status"], cwd=workspace / "repo", capture_output=True, check=False)
     assert ran.exists(), "without what the tool does it would have run"
+
+
+def test_in_a_sandbox_it_reaches_what_file_tools_reach(workspace: Path, tmp_path: Path) -> None:
+    if (problem := isolation_problem()) is not None:
+        pytest.skip(f"NOT RUN: {problem}")
+    sandbox = sandbox_on(workspace)
+
+    def isolation() -> Isolation:
+        return Isolation(view_of(sandbox, workspace / "agents/_config/tools", writable=True), workspace)
+
+    given = {**os.environ, "NAMED": "1"}
+    access = CommandAccess(lambda: command_environment(given, ("NAMED",)), isolation)
+    tool = RunCommand(sandbox, access, ToolThreads())
+    marker = f"{3000 + os.getpid()}"
+    assert done(tool, "cat", "notes.txt") == "exit code 0\none\ntwo"
+    assert done(tool, f"setsid sleep {marker} & echo $NAMED $HOME > made", shell=True) == "exit code 0, no output"
+    assert (workspace / "made").read_text() == "1 /tmp\n"
+    for path in (str(tmp_path / "outside.txt"), ".git/config", ".env", str(Path.home() / ".bashrc")):
+        assert "secret" not in done(tool, "cat", path), path
+    with pytest.raises(ToolError, match="did not end within 1 s"):
+        done(tool, "sleep", marker, timeout=1)
+    assert not _left(marker)
