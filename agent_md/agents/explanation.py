@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from agent_md.agents.explained_rules import PossibleDecision
 from agent_md.agents.spec import AgentSpec
@@ -10,10 +12,27 @@ from agent_md.executions.firings import TriggerState
 from agent_md.executions.grants import Grant
 from agent_md.executions.states import Drift
 
-__all__ = ["ASKING_TOOLS", "Explanation"]
+__all__ = ["ASKING_TOOLS", "Explanation", "ListedTool"]
 
 ASKING_TOOLS = ("ask_user", "ask_user_question")
 """Tools that ask something when they run."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTool:
+    """A tool of an agent. `origin` is `built in`, the file of its module, or its MCP server; `parameters` is the JSON schema of
+    its arguments."""
+
+    name: str
+    origin: str
+    description: str
+    parameters: Mapping[str, Any]
+
+    @property
+    def arguments(self) -> str:
+        """The names of its arguments, with `?` behind those that can be left out."""
+        required = self.parameters.get("required", ())
+        return ", ".join(name if name in required else f"{name}?" for name in self.parameters.get("properties", {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +53,7 @@ class Explanation:
     """The next fires of its schedule, in its zone."""
     grants: tuple[tuple[Grant, tuple[Drift, ...]], ...] = ()
     """Those that have not ended, each with what suspends it."""
+    tools: tuple[ListedTool, ...] = ()
 
     def place_of(self, possible: PossibleDecision) -> str | None:
         """The file that has the rule; None when no rule decides, or the tool itself."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from agent_md.agents.explained_rules import possible_verdicts
-from agent_md.agents.explanation import Explanation
+from agent_md.agents.explanation import Explanation, ListedTool
 from agent_md.agents.spec import AgentSpec
 from agent_md.app.app import App
 from agent_md.executions.grants import Grant
 from agent_md.executions.states import Drift
+
+if TYPE_CHECKING:
+    from agent_md.tools.base import Tool
 
 __all__ = ["explained"]
 
@@ -29,6 +33,10 @@ def explained(app: App, spec: AgentSpec, notes: Sequence[str] = (), *, static: b
     ]
     tools = app.assembly.tools(spec, mcp=mcp, custom=not static)
     calls = [possible for name in sorted(tools) for possible in possible_verdicts(spec, facts_of(tools[name]))]
+    listed = [
+        ListedTool(name, _where_from(app, tools[name]), tools[name].description, tools[name].parameters)
+        for name in sorted(tools)
+    ]
     origin = app.settings.origins["defaults.confirm_tools"]
     check = app.preflight.problems_without_tools if static else app.preflight.problems
     unseen = (*spec.tools, *spec.mcp) if static else ()
@@ -48,7 +56,19 @@ def explained(app: App, spec: AgentSpec, notes: Sequence[str] = (), *, static: b
         day_limit=app.settings.max_cost_usd_per_day,
         trigger=app.triggers.state(spec),
         fires=tuple(app.triggers.next_fires(spec, _FIRES)),
+        tools=tuple(listed),
     )
+
+
+def _where_from(app: App, tool: Tool) -> str:
+    from agent_md.tools.mcp.tool import McpTool
+    from agent_md.tools.module_tool import ModuleTool
+
+    if isinstance(tool, ModuleTool):
+        path = tool.module_path
+        inside = path.is_relative_to(app.settings.workspace)
+        return str(path.relative_to(app.settings.workspace) if inside else path)
+    return f"MCP server {tool.server}" if isinstance(tool, McpTool) else "built in"
 
 
 def _grants(app: App, spec: AgentSpec) -> tuple[tuple[Grant, tuple[Drift, ...]], ...]:

@@ -72,6 +72,7 @@ class ModuleTool:
         self.description = description.description
         self.parameters = description.parameters
         self.options = description.options
+        self.module_path = module.path
         check_declared(self.name, self.options, self.parameters)
         self._files = DeclaredFiles(self.options, self.parameters, files)
 

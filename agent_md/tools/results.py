@@ -29,9 +29,10 @@ def storable(text: str) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    """The text on one line, with a sign at the end if it was cut to `limit` characters."""
+    """The text on one line, with a sign at the end if it was cut to `limit` characters: between words, since a part of a
+    secret would not be known as one."""
     line = " ".join(storable(text).split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+    return line if len(line) <= limit else f"{line[:limit].rpartition(' ')[0]}…"
 
 
 def _plain(value: Any, depth: int) -> Any:

@@ -31,6 +31,7 @@ COMMANDS = {
     "sessions": Place("sessions", "sessions", "List conversations; show or delete one."),
     "validate": Place("validate", "validate", "Check agent files, models, keys, tools and rules."),
     "explain": Place("explain", "explain", "Show which calls of an agent ask you, and by which rule."),
+    "tools": Place("tools", "tools", "List the tools of agents, and which of their calls ask you."),
     "grants": Place("grants", "grants", "List and revoke grants: calls that answers allowed from now on."),
     "trust": Place("trust", "trust", "Show what a workspace would run, send and change; trust it."),
     "info": Place("info", "info", "Show the settings in effect, and the source of each."),

@@ -15,6 +15,7 @@ from agent_md.agents.spec import SandboxSettings
 from agent_md.cli.views.grants import grant_text, state_text
 from agent_md.cli.views.hanging_indent import Hanging, paragraph
 from agent_md.cli.views.pairs import Pairs
+from agent_md.cli.views.table_layout import Listing
 from agent_md.cli.views.tables import trigger_line
 from agent_md.cli.views.triggers import held_text, skip_rules, skipped_text
 from agent_md.executions.grants import Grant
@@ -25,7 +26,7 @@ from agent_md.visible_text import one_line
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["explanation_lines"]
+__all__ = ["explanation_lines", "tool_lines"]
 
 
 def explanation_lines(explanation: Explanation) -> Iterator[RenderableType]:
@@ -48,6 +49,34 @@ def explanation_lines(explanation: Explanation) -> Iterator[RenderableType]:
     if explanation.problems:
         yield Text("\nIt cannot run as it is:", "failed")
         yield Pairs([(problem, "") for problem in explanation.problems])
+
+
+def tool_lines(explanation: Explanation) -> Iterator[RenderableType]:
+    """The tools of an agent for people, each with what becomes of its calls."""
+    spec = explanation.spec
+    yield Hanging(Text(f"{one_line(spec.icon)} {one_line(spec.name)}  {one_line(spec.source_path)}", "bold"))
+    rows = [
+        (one_line(tool.name), one_line(tool.arguments), one_line(tool.origin), _decisions(explanation, tool.name))
+        for tool in explanation.tools
+    ]
+    yield Listing(("Tool", "Arguments", "From", "Calls"), rows, yielding=(3, 1, 2))
+    yield from (paragraph(f"note: {one_line(problem)}") for problem in explanation.problems)
+    yield from (paragraph(f"note: {one_line(text)}") for text in explanation.notes if "are not shown" in text)
+
+
+def _decisions(explanation: Explanation, tool: str) -> str:
+    """What becomes of the calls of a tool: the first rule that fits decides."""
+    texts = []
+    for possible in explanation.calls:
+        if possible.tool == tool:
+            verdict = possible.verdict
+            word = {Decision.ASK: "ask", Decision.RUN: "run", Decision.REFUSE: "are refused"}[verdict.decision]
+            rule = f": {one_line(verdict.rule)}" if verdict.rule not in (None, tool) else ""
+            source = f" ({verdict.source}{rule})" if verdict.source else ""
+            except_for = f", but {possible.unasked}" if possible.unasked else ""
+            texts.append(f"{word}{source}{except_for}")
+    others = "others " if len(texts) > 1 and explanation.calls else ""
+    return "; ".join((*texts[:-1], f"{others}{texts[-1]}")) if texts else ""
 
 
 def _groups(explanation: Explanation) -> Iterator[tuple[str, list[tuple[str, str]]]]:
