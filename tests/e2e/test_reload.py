@@ -13,11 +13,8 @@ import pytest
 from agent_md.executions.execution import Execution
 from agent_md.executions.firings import FiringState
 from tests.support.agent_folder import AgentFolder, call
-from tests.support.server import Server, run, take, wait_for
+from tests.support.server import Server, SseEvent, run, take, wait_for
 from tests.support.waiting import until
-
-HALF_S = 0.3
-"""How long a file is half saved."""
 
 
 def executions(folder: AgentFolder) -> list[Execution]:
@@ -42,14 +39,15 @@ def test_a_schedule_goes_on_while_its_agent_file_is_half_saved(folder: AgentFold
     if cut == "in the text":
         path.write_text(path.read_text() + "Keep everything that is younger than a day.\n" * 20)
     whole, copy = path.read_text(), folder.path / "agents/.tidy.md.new"
+    told: list[SseEvent] = []
     with Server(folder.path) as server, server.client.stream("/events/stream") as events:
         for round_ in range(1, 4):
             until(lambda done=round_: len(executions(folder)) >= done)  # type: ignore[misc]
             os.truncate(path, len(whole) // 2)
-            time.sleep(HALF_S)  # what is tried here: it is half saved for so long
+            told += take(events, 1, "agents_changed")  # it stays half saved until that was noticed
             copy.write_text(whole)
             copy.replace(path)
-        told = take(events, 6, "agents_changed")
+            told += take(events, 1, "agents_changed")
         started = len(executions(folder))
         until(lambda: len(executions(folder)) > started)
     seen = "invalid" if cut == "in the settings" else "updated"

@@ -6,6 +6,7 @@ import http.client
 import json
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -205,9 +206,11 @@ def respond(client: Client, execution: int, response: Any, request_id: str | Non
 
 
 def take(events: Iterator[SseEvent], count: int, name: str | None = None) -> list[SseEvent]:
-    """The next events, or the next of one name."""
+    """The next events, or the next of one name. A stream goes on for ever, so it is not waited for longer than a minute."""
     taken: list[SseEvent] = []
+    deadline = time.monotonic() + 60
     while len(taken) < count:
+        assert time.monotonic() < deadline, f"only {taken} came of {count} events"
         event = next(events)
         if event.event != "delta" and (name is None or event.event == name):
             taken.append(event)
