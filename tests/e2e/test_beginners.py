@@ -208,6 +208,7 @@ def test_explain_says_where_the_defaults_come_from(notes: AgentFolder, config: s
         "file_delete": place,
         "file_write": place,
         "http_request": None,
+        "run_command": None,
     }
     twice = [c["decision"] for c in calls if c["tool"] == "http_request"]  # by its method
     assert (twice, len({c["tool"] for c in calls})) == (["ask", "run"], len(calls) - 1)

@@ -126,14 +126,6 @@ def test_the_limit_is_a_setting(work: Workspace) -> None:
     assert "id=1-0.1" in cut
 
 
-def test_agents_without_custom_tools_have_nothing_to_read_on(work: Workspace) -> None:
-    tools = work.app.assembly.tools
-    spec = work.app.registry.get("worker").spec
-    assert "result_read" in tools(spec)
-    work.agent()
-    assert "result_read" not in tools(work.app.registry.get("worker").spec)
-
-
 def test_a_direct_answer_is_whole(work: Workspace) -> None:
     work.tools(TOOLS.replace("@tool\n    def dump", "@tool(return_direct=True)\n    def dump"))
     work.script(turn(call("dump", size=300_000)))
