@@ -22,6 +22,11 @@ from tests.support.walks import Said, same, walk
 PAGES = [document for document in documents() if any(walked(document))]
 KEYS = {"GOOGLE_API_KEY": "a-key", "OPENAI_API_KEY": "a-key"}
 """For agent files that name hosted models: they are checked, and nothing asks these models."""
+ORDINARY = (
+    *("README.md", "docs/agent-file.md", "docs/cli.md", "docs/grants.md", "docs/human-in-the-loop.md", "docs/tools.md"),
+    *("docs/python.md", "docs/schedules.md", "docs/sub-agents.md", "docs/trust.md"),
+)
+"""Pages that are walked in the ordinary run; `-m stress` walks the others."""
 AS_NEWCOMERS = ("README.md", "docs/trust.md")
 """Pages that are walked by somebody who has trusted nothing yet."""
 
@@ -50,7 +55,10 @@ def with_free_port(document: Document) -> Document:
     return replace(document, text=re.sub(r"\b9000\b", str(port), document.text))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+WALKED = [pytest.param(page, id=page.name, marks=() if page.name in ORDINARY else pytest.mark.stress) for page in PAGES]
+
+
+@pytest.mark.parametrize("page", WALKED)
 def test_a_page_can_be_walked(page: Document, shell: Shell, home: Path) -> None:
     workspace, kept = home / "garden", home / "kept"
     workspace.mkdir()

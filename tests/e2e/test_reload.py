@@ -60,6 +60,7 @@ def test_a_schedule_goes_on_while_its_agent_file_is_half_saved(folder: AgentFold
     assert {round(later.due_at - earlier.due_at, 3) for earlier, later in pairwise(found)} == {1.0}
 
 
+@pytest.mark.stress
 def test_a_schedule_counts_anew_only_when_its_trigger_changes(folder: AgentFolder) -> None:
     folder.agent("tidy", [{"text": "Done."}], "trigger: {type: schedule, every: 1s}")
     path = folder.path / "agents/tidy.md"

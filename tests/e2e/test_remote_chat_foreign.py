@@ -20,6 +20,8 @@ from tests.support.hostile import HOSTILE, assert_literal, assert_shown
 from tests.support.processes import Cli
 from tests.support.receiver import receiver
 
+pytestmark = pytest.mark.stress  # slow, and about what seldom changes
+
 CERTIFICATE = Path(__file__).parents[1] / "fixtures/hooks-lan.pem"
 ID = "not-a-uuid/é"
 SESSION = "/sessions/not-a-uuid%2F%C3%A9"

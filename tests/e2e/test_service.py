@@ -16,6 +16,8 @@ from tests.support.processes import Finished
 from tests.support.server import Client, Server
 from tests.support.trusting import UNTRUSTED
 
+pytestmark = pytest.mark.stress  # slow, and about what seldom changes
+
 FAKE = Path(__file__).parents[1] / "support/fake_systemctl.py"
 HOSTILE = "a $HOME ${x} %n \"q\" 'x' \\ ;é"
 

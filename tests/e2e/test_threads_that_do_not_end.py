@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from agent_md.executions.states import CallOutcome, Status
 from agent_md.tools.threads import MOST_ABANDONED
 from tests.support.agent_folder import AgentFolder, call
 from tests.support.server import Server, run
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.stress  # slow, and about what seldom changes
 
 TOOLS = '''
 import os, threading

@@ -20,6 +20,8 @@ from agent_md.stores.sqlite.database import Database
 from agent_md.system.linux import Linux
 from tests.support.world import World
 
+pytestmark = pytest.mark.stress  # slow, and about what seldom changes
+
 WAIT_S = 0.5
 
 

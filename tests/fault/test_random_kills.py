@@ -10,6 +10,8 @@ import pytest
 from agent_md.executions.states import Status
 from tests.support.world import World
 
+pytestmark = pytest.mark.stress  # slow, and about what seldom changes
+
 _LONGEST_COMMAND = 90
 """Writes of the longest command of the story; a kill beyond the end of a command does not happen."""
 

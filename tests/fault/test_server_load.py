@@ -23,6 +23,8 @@ from tests.support.server import SERVED_SCRIPT, Server, respond, run, wait_for
 from tests.support.waiting import until
 from tests.support.world import World
 
+pytestmark = pytest.mark.stress  # slow, and about what seldom changes
+
 _TOLD = (EventType.SYSTEM, EventType.WAITING, EventType.RESUMED, EventType.COMPLETE)
 
 

@@ -9,6 +9,8 @@ import pytest
 from tests.support.long_run import LongRun
 from tests.support.processes import preload
 
+pytestmark = pytest.mark.stress  # slow, and about what seldom changes
+
 MB = 1_000_000
 LIMIT = 12 * MB
 """For 500 turns, each a kilobyte of text, a call, and a kilobyte of result; side files included."""

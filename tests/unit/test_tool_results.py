@@ -84,4 +84,5 @@ def test_what_no_database_takes_is_replaced() -> None:
 
 def test_one_line() -> None:
     assert one_line("a\n b\tc", 10) == "a b c"
-    assert one_line("abcdef", 4) == "abc…"
+    assert one_line("abc def ghi", 9) == "abc def…"
+    assert one_line("abc s3cret-value", 10) == "abc…", "a part of a secret is not known as one"
