@@ -14,7 +14,8 @@ __all__ = ["Document", "read_document"]
 
 _BLANK_LINES = re.compile(r"(?:[ \t]*\r?\n)*")
 _OPENING = re.compile(r"---[ \t]*(?:\r?\n|\r?\Z)")
-_CLOSING = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\r?\n|\r?\Z)", re.MULTILINE)
+_CLOSING = re.compile(r"\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\r?\Z)")
+"""Begins with the end of the line before: a search for that is fast, also in a text of megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ def read_document(data: bytes, file: str) -> Document:
     opened = _end_of_match(_OPENING, text, start)
     if opened is None:
         raise AgentFileInvalid(f"{file}:{opening_line}:1: {_not_opened(text, start)}")
-    closing = _CLOSING.search(text, opened)
-    end = len(text) if closing is None else closing.start()
+    closing = _CLOSING.search(text, opened - 1)
+    end = len(text) if closing is None else closing.start() + 1
     source = Source(file, text[opened:end], opening_line + 1)
     if closing is None:
         raise AgentFileInvalid(f"{file}:{opening_line}:1: {_not_closed(source.text)}")

@@ -160,11 +160,13 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "\n".join(
 )
 def test_bombs_are_refused_at_once(settings: str, expected: str) -> None:
     data = agent_file(settings)
-    started = time.process_time()
+    spent = []
+    for _ in range(5):  # the least of some: what a busy machine adds is not ours
+        started = time.process_time()
+        error = read_agent(data, FILE, Defaults()).error
+        spent.append(time.process_time() - started)
 
-    error = read_agent(data, FILE, Defaults()).error
-
-    assert time.process_time() - started < 1
+    assert min(spent) < 0.1
     assert expected in error
     assert len(error) < 2000
 
