@@ -42,10 +42,8 @@ class LoopWatchdog:
 
     def _watch(self) -> None:
         while not self._over.wait(_EVERY_S):
-            if _is_idle(
-                sys._current_frames().get(self._watched)
-            ):  # waking an idle loop to ask it costs CPU for nothing
-                continue
+            if _is_idle(sys._current_frames().get(self._watched)):
+                continue  # to wake it would cost more than all it does
             asked, answered = time.monotonic(), threading.Event()
             try:
                 self._loop.call_soon_threadsafe(answered.set)

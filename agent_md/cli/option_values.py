@@ -24,6 +24,7 @@ __all__ = [
     "OnAsk",
     "OnAskOption",
     "QuietOption",
+    "StaticOption",
     "execution_number",
     "model_ref",
     "session_id",
@@ -89,3 +90,7 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the
 LinesOption = Annotated[bool, typer.Option("--json", help="Print one JSON event per line, and never ask.")]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+StaticOption = Annotated[
+    bool, typer.Option("--static", help="Only read files: load no custom tools, so that no trust is needed.")
+]

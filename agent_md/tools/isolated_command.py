@@ -42,8 +42,4 @@ def isolated_command(
         os.lseek(descriptor, 0, os.SEEK_SET)
         kept = {name: value for name, value in environment.items() if name not in ("HOME", "PATH", "TMPDIR")}
         words = [str(descriptor) if part == "{args}" else part for part in line]
-        yield IsolatedCommand([_absolute(words[0]), *words[1:]], {**variables, **kept}, (descriptor,))
-
-
-def _absolute(program: str) -> str:
-    return os.path.abspath(program) if "/" in program else program
+        yield IsolatedCommand(words, {**variables, **kept}, (descriptor,))

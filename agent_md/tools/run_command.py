@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from agent_md.tools.base import Plan, Settled, SettledState, TargetChanged, Tool
 from agent_md.tools.child_process import ChildEnd, ChildProcess, run_child
 from agent_md.tools.git_command import git_environment, git_settings_command, git_words, is_git, settings_of_repository
 from agent_md.tools.isolated_command import isolated_command
-from agent_md.tools.path_sandbox import Sandbox
+from agent_md.tools.path_sandbox import Root, Sandbox
 from agent_md.tools.programs import Program, find_program, search_path
 from agent_md.tools.results import storable
 from agent_md.tools.threads import ToolThreads
@@ -43,6 +43,15 @@ class CommandAccess:
     """All variables of a command but those of the system."""
     isolation: Callable[[], Isolation] | None = None
     """What a command is given in a sandbox. None = it has no sandbox."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a call uses: its folder, its program, and all variables."""
+
+    folder: Path
+    program: Program
+    environment: Mapping[str, str]
 
 
 class RunCommand:
@@ -112,36 +121,41 @@ class RunCommand:
         return args
 
     def subjects(self, args: dict[str, Any]) -> tuple[str, ...]:
-        folder = self._folder(args)
-        liftable = not args.get("shell") and "folder" not in args and self._program(args, folder).outside
+        found = self._find(args)
+        liftable = not args.get("shell") and "folder" not in args and found.program.outside
         return (command_subject(args["command"], liftable=liftable),)
 
     def effects(self, args: dict[str, Any]) -> Effects:
         return UNKNOWN_EFFECTS
 
     def plan(self, args: dict[str, Any]) -> Plan:
-        folder = self._folder(args)
-        program = self._program(args, folder)
-        facts = (str(program.path), str(program.real), program.digest(), str(folder))
+        return self._plan(args, self._find(args))
+
+    def _plan(self, args: dict[str, Any], found: _Found) -> Plan:
+        program = found.program
+        facts = (str(program.path), str(program.real), program.digest(), str(found.folder))
         led = "" if program.real == program.path else f" (a link to {program.real})"
-        what = f"{program.path}{led}, which reads the line as a shell" if args.get("shell") else f"{program.path}{led}"
+        shell = ", which reads the line as a shell" if args.get("shell") else ""
         warning = "" if program.outside else "; this agent may change this program"
-        return Plan(
-            digest=action_digest(self.name, args, *facts), preview=Preview(resolved=f"{what}, in {folder}{warning}")
-        )
+        shown = f"{program.path}{led}{shell}, in {found.folder}{warning}"
+        return Plan(digest=action_digest(self.name, args, *facts), preview=Preview(resolved=shown))
 
     async def run(self, args: dict[str, Any], plan: Plan) -> str:
-        now = await self._threads.aside(lambda: self.plan(args))
-        if now.digest != plan.digest:
-            raise TargetChanged("the program or the folder of the command was changed meanwhile; nothing was done")
-        folder = self._folder(args)
-        program, limit = self._program(args, folder), float(args.get("timeout", _USUAL_S))
+        found = await self._threads.aside(lambda: self._find_as_planned(args, plan))
+        program = found.program
         words: list[str] = ["-c", args["command"][0]] if args.get("shell") else args["command"][1:]
-        environment = self._environment()
+        environment = found.environment
         if is_git(program.real.name):
-            environment = {**environment, **await self._git(program, words, folder, environment)}
+            environment = {**environment, **await self._git(found, words)}
             words = git_words(words)
-        return output_text(await self._run([str(program.path), *words], folder, environment, limit), self.name)
+        command, limit = [str(program.path), *words], float(args.get("timeout", _USUAL_S))
+        return output_text(await self._run(command, found.folder, environment, limit), self.name)
+
+    def _find_as_planned(self, args: dict[str, Any], plan: Plan) -> _Found:
+        found = self._find(args)
+        if self._plan(args, found).digest != plan.digest:
+            raise TargetChanged("the program or the folder of the command was changed meanwhile; nothing was done")
+        return found
 
     def settle(self, args: dict[str, Any], effect: CallEffect) -> Settled:
         return Settled(SettledState.CHANGED)
@@ -159,38 +173,36 @@ class RunCommand:
             await self._threads.aside(isolation.look_after)
         return end
 
-    async def _git(
-        self, program: Program, words: list[str], folder: Path, environment: Mapping[str, str]
-    ) -> Mapping[str, str]:
+    async def _git(self, found: _Found, words: list[str]) -> Mapping[str, str]:
         """The variables that keep the repository's own settings from starting programs."""
-        listing = [str(program.path), *git_settings_command(words)]
-        found = await self._run(listing, folder, {**environment, **git_environment(())}, _GIT_SETTINGS_S)
-        return git_environment(settings_of_repository(found.output) if found.code == 0 else ())
+        listing = [str(found.program.path), *git_settings_command(words)]
+        environment = {**found.environment, **git_environment(())}
+        listed = await self._run(listing, found.folder, environment, _GIT_SETTINGS_S)
+        return git_environment(settings_of_repository(listed.output) if listed.code == 0 else ())
 
-    def _environment(self) -> Mapping[str, str]:
-        variables = dict(self._access.environment())
-        return {**variables, "PATH": search_path(variables.get("PATH", os.defpath), self._writable()), "TERM": "dumb"}
-
-    def _folder(self, args: dict[str, Any]) -> Path:
-        """Raises ToolError for a folder that is not there, or that this agent may not use."""
+    def _find(self, args: dict[str, Any]) -> _Found:
+        """What the call would use now. Raises ToolError for a folder that is not there, or that this agent may not use,
+        and if there is no such program."""
         roots = self._sandbox.roots()
-        given = args.get("folder")
-        if given is None:
-            inside = any(self._sandbox.workspace.is_relative_to(root.path) for root in roots)
-            folder = self._sandbox.workspace if inside or not roots else _first(self._sandbox)
-        else:
+        folder = self._folder(args.get("folder"), roots)
+        writable = [root.path for root in roots if root.writable]
+        environment = dict(self._access.environment())
+        folders = environment.get("PATH", os.defpath)
+        name = _SHELL if args.get("shell") else args["command"][0]
+        program = find_program(name, folder, folders, writable)
+        environment |= {"PATH": search_path(folders, writable), "TERM": "dumb"}
+        return _Found(folder, program, environment)
+
+    def _folder(self, given: str | None, roots: Sequence[Root]) -> Path:
+        if given is not None:
             folder = self._sandbox.resolve(given, write=False).path
+        elif any(self._sandbox.workspace.is_relative_to(root.path) for root in roots):
+            folder = self._sandbox.workspace
+        else:
+            folder = _first(roots)
         if not folder.is_dir():
             raise ToolError(f"{given or folder} is no folder")
         return folder
-
-    def _program(self, args: dict[str, Any], folder: Path) -> Program:
-        name = _SHELL if args.get("shell") else args["command"][0]
-        folders = self._access.environment().get("PATH", os.defpath)
-        return find_program(name, folder, folders, self._writable())
-
-    def _writable(self) -> list[Path]:
-        return [root.path for root in self._sandbox.roots() if root.writable]
 
 
 def command_environment(environ: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
@@ -206,8 +218,8 @@ def output_text(end: ChildEnd, what: str) -> str:
     return f"exit code {end.code}\n{output}" if output else f"exit code {end.code}, no output"
 
 
-def _first(sandbox: Sandbox) -> Path:
-    folders = [root for root in sandbox.roots() if root.path.is_dir()]
+def _first(roots: Sequence[Root]) -> Path:
+    folders = [root for root in roots if root.path.is_dir()]
     if not folders:
         raise ToolError("none of the folders that this agent may use is there")
     return min(folders, key=lambda root: (not root.writable, root.alias or "")).path

@@ -12,9 +12,8 @@ from agent_md.executions.states import RequestKind
 from agent_md.web.forms import Form
 from agent_md.web.schema_forms import fields_of, value_from
 
-__all__ = ["APPROVE", "DENY", "edited_args", "response_from"]
+__all__ = ["edited_args", "response_from"]
 
-APPROVE, DENY = "approve", "deny"
 _OTHER = "other"
 
 

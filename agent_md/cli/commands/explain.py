@@ -9,7 +9,7 @@ import typer
 from agent_md.app.explaining import explained
 from agent_md.cli.agent_notes import triggers_idle, without_server
 from agent_md.cli.command_context import WorkspaceOption, open_app
-from agent_md.cli.option_values import JsonOption
+from agent_md.cli.option_values import JsonOption, StaticOption
 from agent_md.cli.terminal.output import say
 from agent_md.cli.views.explanation import explanation_lines
 from agent_md.serialization.explanation import explanation_json
@@ -20,9 +20,7 @@ __all__ = ["explain"]
 
 def explain(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name.", show_default=False)],
-    static: Annotated[
-        bool, typer.Option("--static", help="Only read files: load no custom tools, so that no trust is needed.")
-    ] = False,
+    static: StaticOption = False,
     as_json: JsonOption = False,
     workspace: WorkspaceOption = None,
 ) -> None:

@@ -10,7 +10,7 @@ from agent_md.agents.explanation import Explanation
 from agent_md.app.explaining import explained
 from agent_md.cli.agent_notes import NO_AGENTS
 from agent_md.cli.command_context import WorkspaceOption, open_app
-from agent_md.cli.option_values import JsonOption
+from agent_md.cli.option_values import JsonOption, StaticOption
 from agent_md.cli.terminal.output import note, say
 from agent_md.cli.views.explanation import tool_lines
 from agent_md.errors import AgentmdError
@@ -24,9 +24,7 @@ def tools(
     agent: Annotated[
         str | None, typer.Argument(metavar="AGENT", help="One agent; without it all of them.", show_default=False)
     ] = None,
-    static: Annotated[
-        bool, typer.Option("--static", help="Only read files: load no custom tools, so that no trust is needed.")
-    ] = False,
+    static: StaticOption = False,
     as_json: JsonOption = False,
     workspace: WorkspaceOption = None,
 ) -> None:

@@ -13,7 +13,7 @@ from agent_md.agents.spec import AgentSpec
 from agent_md.app.app import App
 from agent_md.cli.agent_notes import NO_AGENTS, triggers_idle, without_server
 from agent_md.cli.command_context import WorkspaceOption, open_app
-from agent_md.cli.option_values import JsonOption
+from agent_md.cli.option_values import JsonOption, StaticOption
 from agent_md.cli.terminal.output import say
 from agent_md.errors import AgentFileInvalid, AgentmdError, ConfigInvalid
 from agent_md.visible_text import json_line, one_line, visible
@@ -27,9 +27,7 @@ _FIRES = 5
 
 def validate(
     agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="Only this agent.", show_default=False)] = None,
-    static: Annotated[
-        bool, typer.Option("--static", help="Only read files: load no tools, so that no trust is needed.")
-    ] = False,
+    static: StaticOption = False,
     as_json: JsonOption = False,
     workspace: WorkspaceOption = None,
 ) -> None:

@@ -75,8 +75,9 @@ def _decisions(explanation: Explanation, tool: str) -> str:
             source = f" ({verdict.source}{rule})" if verdict.source else ""
             except_for = f", but {possible.unasked}" if possible.unasked else ""
             texts.append(f"{word}{source}{except_for}")
-    others = "others " if len(texts) > 1 and explanation.calls else ""
-    return "; ".join((*texts[:-1], f"{others}{texts[-1]}")) if texts else ""
+    if len(texts) > 1:
+        texts[-1] = f"others {texts[-1]}"
+    return "; ".join(texts)
 
 
 def _groups(explanation: Explanation) -> Iterator[tuple[str, list[tuple[str, str]]]]:

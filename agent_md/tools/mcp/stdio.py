@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_md.isolation.supervised import supervised
+from agent_md.isolation.supervised import SupervisedProcess, start_supervised
 from agent_md.tools.mcp.messages import Incoming, ServerFault
 from agent_md.tools.mcp.server_log import ServerLog
 from agent_md.tools.results import one_line
@@ -23,8 +23,6 @@ __all__ = ["StdioCommand", "stdio_streams"]
 
 _CHUNK = 1 << 16
 _LAST_WORDS_S = 1.0
-_END_S = 7.0
-"""More than the supervisor needs for the hardest server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,36 +46,27 @@ async def stdio_streams(
     """
     import anyio
 
-    process, wanted = await _start(command)
+    running = await _start(command)
     incoming_out, incoming = anyio.create_memory_object_stream[Any](0)
     outgoing, outgoing_in = anyio.create_memory_object_stream[Any](0)
-    server = _Server(process, incoming_out, log, died)
+    server = _Server(running.process, incoming_out, log, died)
     server.log_task = asyncio.create_task(server.keep_log())
     tasks = [asyncio.create_task(server.read()), asyncio.create_task(server.write(outgoing_in)), server.log_task]
     try:
         yield incoming, outgoing
     finally:
         server.leave()
-        os.close(wanted)
         for stream in (incoming_out, incoming, outgoing, outgoing_in):
             stream.close()
-        assert process.stdin is not None
-        process.stdin.close()
-        transport: asyncio.SubprocessTransport = process._transport  # type: ignore[attr-defined]
-        if (stdout := transport.get_pipe_transport(1)) is not None:
-            stdout.close()  # what nobody reads any more would keep `wait` from returning
-        with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), _END_S)
+        await running.end()
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-        transport.close()
-        await asyncio.sleep(0)  # its pipes are closed in the next round of the loop
+        await running.close()
         log.end()
 
 
-async def _start(command: StdioCommand) -> tuple[asyncio.subprocess.Process, int]:
-    """The supervisor of the server, and the descriptor that is to be closed when the server is not wanted any more."""
+async def _start(command: StdioCommand) -> SupervisedProcess:
     if not command.cwd.is_dir():
         raise ServerFault(f"its folder {command.cwd} is not there")
     program = shutil.which(command.command, path=command.env.get("PATH", os.defpath))
@@ -87,26 +76,14 @@ async def _start(command: StdioCommand) -> tuple[asyncio.subprocess.Process, int
         raise ServerFault(
             f"its command {command.command!r} is no program that can be started; install it, or give its path"
         )
-    theirs, ours = os.pipe()
     try:
-        process = await asyncio.create_subprocess_exec(
-            *supervised(theirs, [program, *command.args]),
+        return await start_supervised(
+            *([program, *command.args], command.cwd, command.env),
             stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env=dict(command.env),
-            cwd=command.cwd,
-            pass_fds=(theirs,),
-            start_new_session=True,
         )
-    except BaseException as error:
-        os.close(ours)
-        if isinstance(error, OSError):
-            raise ServerFault(f"it cannot be started: {error.strerror}") from error
-        raise
-    finally:
-        os.close(theirs)
-    return process, ours
+    except OSError as error:
+        raise ServerFault(f"it cannot be started: {error.strerror}") from error
 
 
 class _Server:
